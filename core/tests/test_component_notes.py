@@ -51,11 +51,11 @@ KINDS = {
 def call(installed_toy, distribute, put, tmp_path):
     """Return a function that calls `sentbed` for a recipe with a faulty component: its result."""
 
-    def call_with(hook, body, *arguments, more=""):
+    def call_with(hook, body, *arguments):
         _, base, path = KINDS[hook]
         source = SOURCE.format(base=base, body=body, hook=hook)
         distribute("faulty-parts", {"faulty_parts": source})
-        recipe = put("r.toml", RECIPE + more)
+        recipe = put("r.toml", RECIPE)
         path = path.replace("pull", "0")
         command = [*arguments, str(recipe), "--set", f"{path}.use=faulty"]
         if arguments[-1] == "run":
@@ -95,7 +95,7 @@ def test_an_error_in_a_run_is_told_with_the_components_name_and_line(hook, body,
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (f"def check(self): {RAISE}", "`check` of the loss `faulty` of `faulty-parts`"),
+        (f"def check(self): {RAISE}", "; in the loss `faulty` of `faulty-parts`"),
         (
             f"def misfits(self, place): {RAISE}",
             "; in the loss `faulty` of `faulty-parts`",
@@ -112,13 +112,6 @@ def test_an_error_in_check_is_told_with_the_components_name(body, message, call)
     assert result.exit_code == 2
     assert message in result.output
     assert "`faulty-parts`" in result.output or "stage.pull.loss" in result.output
-
-
-def test_a_fault_of_check_hides_no_other_problem(call):
-    result = call("losses", f"def check(self): {RAISE}", "check", more="[typo]\n")
-    assert result.exit_code == 2
-    assert "raised ValueError: broken" in result.output
-    assert "unknown key `typo`" in result.output
 
 
 def test_a_traceback_is_shown_when_asked_for(call):

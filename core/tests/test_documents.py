@@ -372,10 +372,10 @@ def read(text, cls, plugins):
 def problems_of(text, cls, plugins):
     with pytest.raises(RecipeError) as caught:
         read(text, cls, plugins)
-    return [
-        (problem.line, problem.path, problem.message)
-        for problem in caught.value.problems
-    ]
+    places = []
+    for problem in caught.value.problems:
+        places.append((problem.line, problem.path, problem.message))
+    return places
 
 
 @pytest.mark.parametrize(

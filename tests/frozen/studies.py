@@ -210,8 +210,8 @@ def prompt_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
         for row in table["prompts"]:
             key = f"{name}/{row['cell']}/prompts"
             yield Number(f"{key}/means", list(row["means"].values()), SUMS)
-            if row["sources"] is not None:
-                yield Number(f"{key}/stds", list(row["sources"]["stds"].values()), SUMS)
+            if row["stds"]:
+                yield Number(f"{key}/stds", list(row["stds"].values()), SUMS)
 
 
 def choice_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:

@@ -104,7 +104,7 @@ def toml_faults(text, plugins):
         return ["`extends` names a file, or several"]
     document = Document.of(_filled(data, WHOLE))
     try:
-        structure_recipe(document, plugins, Path.cwd(), check_files=False)
+        structure_recipe(document, plugins, Path.cwd())
     except RecipeError as error:
         return [str(problem) for problem in error.problems]
     return []

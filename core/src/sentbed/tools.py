@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sentbed._files import locked
     from sentbed._json import from_plain, plain
     from sentbed._locations import mentions
-    from sentbed._recipe.checks import check
+    from sentbed._recipe.checks import check, check_components
     from sentbed._recipe.component_compatibility import (
         misfits,
         runtime_misfits,

@@ -51,11 +51,9 @@ def test_two_runs_are_compared_score_by_score(write_run):
     result = invoke(first_run, two)
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
-    assert "Tests against one, each run against a run under another seed" in (
-        result.output
-    )
+    assert "Tests against one, of runs under different seeds" in result.output
     assert (
-        "Not judged everywhere (two): there is one seed, and the score has no items."
+        "Not tested (two): there is one seed, and the score has no items."
         in result.output
     )
     assert (
@@ -146,7 +144,7 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run):
         write_run("two", score("MR", 81.0, items=items_with(2))),
     ).output
     assert "neither ranked nor tested (one: MR): all predictions are the same" in text
-    assert "Not judged everywhere (two): the baseline's score is degenerate." in text
+    assert "Not tested (two): the baseline's score is degenerate." in text
 
 
 def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):

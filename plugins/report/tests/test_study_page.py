@@ -263,7 +263,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects():
     assert report.page.all("form") == []
     assert "effects" not in {heading["id"] for heading in report.page.all("h2")}
     results = report.markdown.split("## Results")[1].split("##")[0]
-    assert "One run per row." in results
+    assert "One run per row (seed 1)." in results
     assert "±" not in results
     assert "†" not in results
 

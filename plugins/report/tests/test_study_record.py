@@ -45,23 +45,6 @@ def test_a_study_is_read_as_it_was_written(tmp_path):
     assert record.seeds == (1,)
 
 
-def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones(
-    tmp_path,
-):
-    content = {
-        "schema": 1,
-        "name": "n",
-        "axes": [],
-        "baseline": None,
-        "excluded": [],
-        "expected": {},
-    }
-    content |= {"former": [], "cells": [], "shared": [], "seeds": [1]}
-    (tmp_path / STUDY).write_text(json.dumps(content))
-    record = read_study_record(tmp_path)
-    assert (record.ranks, record.family, record.confirmation) == (None, "column", None)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

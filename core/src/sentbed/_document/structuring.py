@@ -27,7 +27,7 @@ from cattrs.errors import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
-from sentbed._component_names import full_name, release_of
+from sentbed._component_names import release_of
 from sentbed._document.toml import Document, KeyPath, Located
 from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import (
@@ -57,9 +57,10 @@ def structure(
     plugins: InstalledPlugins | None,
     base: Path,
     at: KeyPath = (),
-    check: bool = True,
 ) -> T:
     """Convert a document, or its value at the path `at`, to an object of an attrs class or a kind of component.
+
+    Components are not asked what is wrong with them; see `checks.check_components`.
 
     Args:
         document: The document, which has the file and line of each key.
@@ -67,12 +68,11 @@ def structure(
         plugins: Installed plugins; None for classes without components.
         base: Directory for relative file paths.
         at: Path of the value.
-        check: Whether components also check what they need, such as files (`Component.check`).
 
     Raises:
         RecipeError: if the value has problems. The error lists all of them.
     """
-    converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
+    converter = make_converter(plugins, base)  # type: ignore[arg-type]  # plugins have an identity
     try:
         return converter.structure(document.value(at), cls)  # type: ignore[arg-type]  # kinds are abstract
     except Exception as error:
@@ -136,12 +136,8 @@ def _message(error: BaseException, cls: type[Any] | None) -> str:
 def make_converter(
     plugins: InstalledPlugins | None,
     base: Path,
-    check: bool = True,
 ) -> cattrs.Converter:
-    """Return a converter from TOML data to attrs classes, including the components of `plugins`.
-
-    With `check`, the problems that a component's `check` method yields are faults of the component.
-    """
+    """Return a converter from TOML data to attrs classes, including the components of `plugins`."""
     converter = cattrs.Converter(forbid_extra_keys=True)
     add = converter.register_structure_hook_func
     converter.register_structure_hook_factory(attrs.has, partial(_table, converter))
@@ -149,7 +145,7 @@ def make_converter(
         # The class of a component takes a table. The base class of a kind takes a table for any component of
         # the kind.
         for kind in KINDS.values():
-            hook = partial(_component, converter, plugins, check, kind)
+            hook = partial(_component, converter, plugins, kind)
             add(partial(is_, kind.base), hook)
     add(_has_origin(Mapping, dict), partial(_mapping, converter))
     add(_has_origin(tuple), partial(_array, converter))
@@ -305,7 +301,6 @@ _QUALIFIED_NAMES: dict[type[Any], str] = {}
 def _component(
     converter: cattrs.Converter,
     plugins: InstalledPlugins,
-    check: bool,
     kind: Kind,
     value: Any,
     base: Any,
@@ -340,20 +335,7 @@ def _component(
     except Exception as error:
         # The class itself is faulty, such as a field of a type that cannot be imported.
         raise ClassValidationError("Its class", [error], cls) from error
-    if check and (problems := _problems(component)):
-        errors = [ValueError(problem) for problem in problems]
-        raise ClassValidationError("While checking it", errors, cls)
     return component
-
-
-def _problems(component: Component) -> list[str]:
-    """Return the problems that a component's `check` yields; if it raises, a message that names the plugin."""
-    try:
-        return list(component.check())
-    except PluginError as error:
-        return [str(error)]
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
-        return [f"`check` of {full_name(component)} raised {reason_of(error)}"]
 
 
 def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:

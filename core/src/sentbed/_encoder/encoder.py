@@ -23,6 +23,7 @@ from sentbed._encoder.saved_encoder import (
     verified_backbone_sums,
 )
 from sentbed._files import write_atomic, write_directory, write_sums
+from sentbed._recipe.checks import check_components
 from sentbed._recipe.component_compatibility import (
     misfits,
     misfits_within,
@@ -209,6 +210,7 @@ class Encoder(TextEncoder):
         plugins = plugins or load_plugins()
         document = Document.of(table)
         recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
+        check_components(recipe, document)
         problems = []
         for path, message in misfits(recipe):
             problems.append(Problem(message, dotted(path)))

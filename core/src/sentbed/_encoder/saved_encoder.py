@@ -75,7 +75,7 @@ def saved_recipe(
     base = directory.resolve()
     encoder = document.without("schema", DISTRIBUTIONS)
     try:
-        recipe = structure(encoder, EncoderRecipe, plugins, base, check=False)
+        recipe = structure(encoder, EncoderRecipe, plugins, base)
     except RecipeError as error:
         releases = document.data.get(DISTRIBUTIONS, {})
         missing = _missing_distributions(releases, document, plugins)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from sentbed._document.toml import KeyPath
+from sentbed._document.structuring import parts_in
+from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.component_compatibility import (
     VECTORS,
     beyond_positions,
@@ -41,6 +42,7 @@ from sentbed.errors import (
 from sentbed.protocols import (
     LABEL,
     Backbone,
+    Component,
     Evaluator,
     Loss,
     Runtime,
@@ -62,17 +64,22 @@ def check(
 ) -> None:
     """Check a structured recipe, without importing heavy libraries.
 
-    If `check_files` is false, no file is read.
+    If `check_files` is false, no file is read, and components are not asked what is wrong with them alone.
 
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
     """
-    problems = [
-        *_problems(recipe, RULES, "error"),
-        *_problems(recipe, FITS, "misfit"),
-    ]
+    problems = []
+    if check_files:
+        for message, path in component_faults(recipe):
+            problems.append(recipe.problem(message, path))
+    are_valid = not problems
+
+    problems += _problems(recipe, RULES, "error")
+    if are_valid:
+        problems += _problems(recipe, FITS, "misfit")
     for index, stage in enumerate(recipe.stage):
-        problems += _problems_of_stage(recipe, stage, ("stage", index))
+        problems += _problems_of_stage(recipe, stage, ("stage", index), are_valid)
     if check_files:
         problems += training_on_test_data(recipe, Path.resolve)
     for key, table in recipe.tables.items():
@@ -83,6 +90,37 @@ def check(
         raise RecipeError(sorted(each_once, key=lambda problem: problem.line or 0))
 
 
+def check_components(part: object, document: Document, at: KeyPath = ()) -> None:
+    """Ask the components in a part of a recipe what is wrong with them alone, such as a missing file.
+
+    The part was structured from the value at the path `at` of the document.
+
+    Raises:
+        RecipeError: if a component yields a problem. The error lists all of them.
+    """
+    problems = []
+    for message, path in component_faults(part):
+        problems.append(document.problem(message, (*at, *path)))
+    if problems:
+        raise RecipeError(problems)
+
+
+def component_faults(part: object) -> Iterator[Fault]:
+    """Yield what components in a part of a recipe say is wrong with them alone (`Component.check`).
+
+    A component is asked only if those within it are right.
+    """
+    faulty: list[KeyPath] = []
+    for path, component in reversed(list(parts_in(part))):
+        if not isinstance(component, Component):
+            continue
+        if any(inner[: len(path)] == path for inner in faulty):
+            continue
+        for message in component.check():
+            faulty.append(path)
+            yield message, path
+
+
 def _problems(recipe: Recipe, rules: Iterable[Rule], level: Level) -> Iterator[Problem]:
     """Yield the problems that rules of a recipe find."""
     for rule in rules:
@@ -91,11 +129,18 @@ def _problems(recipe: Recipe, rules: Iterable[Rule], level: Level) -> Iterator[P
 
 
 def _problems_of_stage(
-    recipe: Recipe, stage: Stage, path: KeyPath
+    recipe: Recipe,
+    stage: Stage,
+    path: KeyPath,
+    are_valid: bool,
 ) -> Iterator[Problem]:
-    """Yield the problems that rules of a stage find; `path` is that of the stage."""
+    """Yield the problems that rules of a stage find; `path` is that of the stage.
+
+    Misfits are looked for only if `are_valid`: all components are right by themselves.
+    """
     rules: dict[StageRule, Level] = dict.fromkeys(STAGE_RULES, "error")
-    if _encoders_exist(recipe, stage) and not any(encoders_of_columns(recipe, stage)):
+    have_encoders = _encoders_exist(recipe, stage)
+    if are_valid and have_encoders and not any(encoders_of_columns(recipe, stage)):
         rules |= dict.fromkeys(STAGE_FITS, "misfit")
     for rule, level in rules.items():
         for message, key in rule(recipe, stage):

@@ -19,8 +19,8 @@ from sentbed._document.structuring import (
     make_converter,
     structure,
 )
-from sentbed._document.toml import Document
-from sentbed._recipe.checks import check
+from sentbed._document.toml import Document, KeyPath
+from sentbed._recipe.checks import check, check_components
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe, written_path
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.offers import TABLE
@@ -51,9 +51,7 @@ def load_recipe(
     """
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
-    recipe = structure_recipe(
-        document, plugins, Path(path).resolve().parent, check_files
-    )
+    recipe = structure_recipe(document, plugins, Path(path).resolve().parent)
     check(recipe, plugins, check_files)
     return recipe
 
@@ -79,9 +77,14 @@ def component_of(
     """
     data: Mapping[str, Any] = {**(table or {}), **fields}
     plugins = plugins or load_plugins()
-    if not key:
-        return structure(Document.of(data), base, plugins, Path.cwd())
-    return structure(Document.of({key: data}), base, plugins, Path.cwd(), (key,))
+    document = Document.of(data)
+    at: KeyPath = ()
+    if key:
+        document = Document.of({key: data})
+        at = (key,)
+    component = structure(document, base, plugins, Path.cwd(), at)
+    check_components(component, document, at)
+    return component
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
@@ -102,11 +105,10 @@ def structure_recipe(
     document: Document,
     plugins: Plugins,
     base: Path,
-    check_files: bool = True,
 ) -> Recipe:
     """Return the recipe in a document. Relative paths in it are relative to the directory `base`.
 
-    If `check_files` is false, components do not check for the files and packages that they need.
+    Components are not asked what is wrong with them; see `checks.check`.
 
     Raises:
         RecipeError: if the document has problems. The error lists all of them.
@@ -133,7 +135,7 @@ def structure_recipe(
             if cls is not None:
                 del data[key]
                 at = (key,)
-                tables[key] = structure(document, cls, plugins, base, at, check_files)
+                tables[key] = structure(document, cls, plugins, base, at)
         except RecipeError as error:
             problems += error.problems
         except PluginError as error:
@@ -141,7 +143,7 @@ def structure_recipe(
             problems.append(document.problem(str(error), (key,)))
 
     problems += _take_unknown_keys(data, document, plugins)
-    converter = make_converter(plugins, base, check_files)
+    converter = make_converter(plugins, base)
     try:
         recipe = converter.structure(data, Recipe)
     except Exception as error:

@@ -11,6 +11,7 @@ from sentbed.protocols import DataSource, Runtime
 from sentbed.tools import (
     Document,
     apply_overrides,
+    check_components,
     load_plugins,
     load_recipe,
     structure,
@@ -41,6 +42,7 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
 
     document = apply_overrides(document, paths)
     tables = structure(document, _Tables, load_plugins(), Path.cwd())
+    check_components(tables, document)
     return tables.data, tables.runtime
 
 
@@ -72,9 +74,6 @@ def data_of_stage(
         raise RecipeError([Problem(message, "stage", path)])
 
     data = stages[name].data
-    problems = []
-    for sentence in data.check():
-        problems.append(Problem(sentence, f"stage.{name}.data", path))
-    if problems:
-        raise RecipeError(problems)
+    at = ("stage", recipe.stage.index(stages[name]), "data")
+    check_components(data, recipe.document, at)
     return data, recipe.runtime

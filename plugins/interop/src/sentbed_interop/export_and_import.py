@@ -15,6 +15,7 @@ from sentbed.tools import (
     Document,
     Plugins,
     apply_overrides,
+    check_components,
     load_plugins,
     structure,
 )
@@ -128,7 +129,8 @@ def _component(
 
     try:
         document = apply_overrides(Document.of({"use": name}), overrides)
-        return structure(document, base, plugins, Path.cwd())
+        component = structure(document, base, plugins, Path.cwd())
+        check_components(component, document)
     except RecipeError as error:
         messages = []
         for problem in error.problems:
@@ -137,3 +139,4 @@ def _component(
                 place = f"{option} {name}"
             messages.append(f"`{place}`: {problem.message}")
         raise RunError("; ".join(messages)) from error
+    return component

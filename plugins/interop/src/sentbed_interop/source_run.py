@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
+from sentbed.helpers import read_json
 from sentbed.protocols import Score
 from sentbed.tools import (
     Document,
@@ -17,7 +18,6 @@ from sentbed.tools import (
     load_plugins,
     structure_recipe,
 )
-from sentbed_report.report_json import read_record
 from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
@@ -100,9 +100,7 @@ def parts_of(record: RunRecord) -> Any:
     None means that the recipe is not valid here, for example because the plugin of a component is not installed.
     """
     try:
-        return structure_recipe(
-            Document.of(record.recipe), load_plugins(), Path.cwd(), check_files=False
-        )
+        return structure_recipe(Document.of(record.recipe), load_plugins(), Path.cwd())
     except RecipeError:
         return None
 
@@ -114,7 +112,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
         RunError: if a file cannot be read.
     """
     try:
-        report = read_record(directory / REPORT)
+        report = read_json(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
         scores = from_plain(report["scores"], list[Score])
     except (OSError, ValueError, KeyError, TypeError, DataError) as error:

@@ -9,10 +9,9 @@ from sentbed.errors import RunError
 from sentbed_report.formatting import count
 from sentbed_report.statistics.power import (
     LEVEL,
+    MOST,
     POWER,
-    SeedsNeeded,
     Spread,
-    prompts_needed,
     seeds_needed,
     smallest_difference,
 )
@@ -41,13 +40,9 @@ class PowerTable:
     """Significance level of all comparisons together."""
     smallest: Mapping[int, float]
     """Number of seeds -> smallest true difference that is found with probability `power`."""
-    needed: Mapping[float, SeedsNeeded]
-    """True difference -> number of seeds with which it is found with probability `power`."""
-    prompts_needed: Mapping[float, SeedsNeeded] = attrs.field(factory=dict)
-    """True difference -> number of prompts with which it is found under the study's seeds. Empty if the
-    prompts of the study are no sample."""
-    seeds: int = 0
-    """Number of seeds of the study; 0 without a study."""
+    needed: Mapping[float, int | None]
+    """True difference -> number of seeds with which it is found with probability `power`; None if 10,000 seeds
+    do not suffice, since the items or prompts hide it."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -63,7 +58,7 @@ class PowerTable:
         if self.spread.prompt_std:
             yield (
                 f"standard deviation over prompts {self.spread.prompt_std:.3g}; "
-                f"{count(int(self.spread.prompts), 'prompt')}, whatever the number of seeds"
+                f"{count(self.spread.prompts, 'prompt')}, whatever the number of seeds"
             )
 
         rows = [("seeds", "smallest difference")]
@@ -72,19 +67,10 @@ class PowerTable:
         yield from aligned(rows, left=0)
 
         for difference, needed in self.needed.items():
-            yield f"difference {difference:g}: {_answer(needed, 'seed')}"
-
-        for difference, needed in self.prompts_needed.items():
-            seeds_of_study = count(self.seeds, "seed")
-            answer = _answer(needed, "prompt")
-            yield f"difference {difference:g}, with {seeds_of_study}: {answer}"
-
-
-def _answer(needed: SeedsNeeded, noun: str) -> str:
-    """Return a text: the number of seeds or prompts (`noun`) that are needed, or why no number is enough."""
-    if needed.seeds is None:
-        return needed.reason
-    return f"{count(needed.seeds, noun)} needed"
+            answer = f"not found with {MOST:,} seeds: the items or prompts hide it"
+            if needed is not None:
+                answer = f"{count(needed, 'seed')} needed"
+            yield f"difference {difference:g}: {answer}"
 
 
 def power_of_spread(
@@ -151,17 +137,8 @@ def power_of_study(
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
         compared = comparisons or table.comparisons
-        of_table = _table(
-            title, table.spread, numbers, differences, power, level, compared
-        )
-        of_prompts = {}
-        if table.spread.prompt_std:
-            for difference in differences:
-                of_prompts[difference] = prompts_needed(
-                    table.spread, difference, table.seeds, power, level, compared
-                )
         tables.append(
-            attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds)
+            _table(title, table.spread, numbers, differences, power, level, compared)
         )
     return tuple(tables)
 

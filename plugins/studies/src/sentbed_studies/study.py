@@ -454,7 +454,7 @@ class _CellReader:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base, check_files)
+            recipe = structure_recipe(cell, self.plugins, self.base)
             check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems

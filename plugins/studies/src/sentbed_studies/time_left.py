@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
+from sentbed.helpers import read_json
 from sentbed_report.formatting import duration
-from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.study.read_cell_run import REPORT, UNREADABLE
 
@@ -85,7 +85,7 @@ def time_left(
 def _recorded_seconds(run: Path) -> float | None:
     """Return the seconds of a finished run without its shared stages; None if its record cannot be read."""
     try:
-        record = read_record(run / REPORT)
+        record = read_json(run / REPORT)
         cost = recorded_cost(record)
         if cost is not None and cost.own.seconds is not None:
             return float(cost.own.seconds)

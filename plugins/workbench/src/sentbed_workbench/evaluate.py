@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
-from sentbed.tools import Document, apply_overrides, load_plugins, structure
+from sentbed.tools import (
+    Document,
+    apply_overrides,
+    check_components,
+    load_plugins,
+    structure,
+)
 from sentbed_common import progress_bars
 
 if TYPE_CHECKING:
@@ -60,7 +66,9 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
             full_overrides.append(f"evaluate.{override}")
 
     document = apply_overrides(document, full_overrides)
-    return structure(document, Request, load_plugins(), Path.cwd())
+    request = structure(document, Request, load_plugins(), Path.cwd())
+    check_components(request, document)
+    return request
 
 
 def evaluate_encoder(

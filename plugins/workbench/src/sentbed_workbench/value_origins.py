@@ -153,7 +153,7 @@ def explain(
             message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
             raise RecipeError([document.problem(message, ())])
         document = plugins.load(TABLE, key).variant(document, plugins, base, cell)
-    return Explanation(structure_recipe(document, plugins, base, check_files=False))
+    return Explanation(structure_recipe(document, plugins, base))
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:

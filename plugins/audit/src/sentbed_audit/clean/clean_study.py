@@ -33,9 +33,7 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
                 # `..` is resolved in the text of the path, since `base`, the report's directory, need not exist.
                 directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
-                recipe = structure_recipe(
-                    document, plugins, directory.resolve(), check_files=False
-                )
+                recipe = structure_recipe(document, plugins, directory.resolve())
                 recipes.append(recipe)
                 break
     return recipes

@@ -133,9 +133,9 @@ class OpenVinoEngine(EncodingEngine):
 def _core() -> openvino.Core:
     """Return OpenVINO's entry point, which lives as long as the process.
 
-    On a processor with AMX, each one gives signal handlers a stack of its own, and puts back at its end the stack that
-    it found. Two that do not end in reverse order leave a stack that is freed: the next signal, such as Ctrl-C, then
-    ends the process.
+    On a processor with AMX, each one gives signal handlers a stack of its own, and puts back at its end the
+    stack that it found. Two that do not end in reverse order leave a stack that is freed: the next signal, such
+    as Ctrl-C, then ends the process.
     """
     return openvino.Core()
 

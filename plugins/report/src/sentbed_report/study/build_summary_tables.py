@@ -17,7 +17,6 @@ from sentbed_report.study.baseline_comparisons import (
     with_corrections,
 )
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
-from sentbed_report.study.encoder_differences import encoder_differences
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.places_and_ranks import ranked_rows, with_marks
 from sentbed_report.study.published_number_comparison import with_published
@@ -50,7 +49,7 @@ def summarise(
         measured = _without_start(measured)
 
     summaries = []
-    for comparable in comparable_scores(measured, data.prompts):
+    for comparable in comparable_scores(measured):
         summaries.append(_summary(data, comparable))
     summaries = with_corrections(data, summaries)
     return with_published(data, summaries)
@@ -95,15 +94,11 @@ def _summary(
         columns.append(with_comparisons(marked, references, components))
     rows = _rows(data, columns, keys)
 
-    protocol_notes = list(comparable.notes)
-    differences = encoder_differences(data, comparable.measured)
-    if differences:
-        protocol_notes.append(differences)
     return Summary(
         study=data.name,
         evaluator=comparable.key.evaluator,
         protocol=comparable.key.protocol_id,
-        metric=comparable.metric,
+        metric=comparable.key.metric,
         note=_note(comparable, columns),
         apart=comparable.apart,
         columns=_printed_columns(columns, digits, data.baseline or ""),
@@ -117,8 +112,6 @@ def _summary(
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
         prompts=data.prompts,
-        prompt_factor=data.prompt_factor,
-        protocol_notes=tuple(protocol_notes),
     )
 
 

@@ -260,9 +260,7 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
 def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
     return {
         **_attributes(row.row, "cell encoder"),
-        **_attributes(row, "means ranks"),
-        "sources": _fields(row.sources),
-        "best": attrs.asdict(row.best),
+        **_attributes(row, "means stds"),
     }
 
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
 
-from sentbed_report.statistics.power import (
-    SeedsNeeded,
-    Spread,
-    observed_spread,
-    prompts_needed,
-    seeds_needed,
-    smallest_difference,
-)
+from sentbed_report.statistics.power import Spread, smallest_difference
 from sentbed_report.statistics.significance import Judged
-from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 TIMES = (1, 2, 4)
@@ -40,41 +33,6 @@ class ObservedPower:
         """Return the smallest true difference that is significant with `seeds` seeds and a power of 0.8."""
         return smallest_difference(self.spread, seeds, comparisons=self.comparisons)
 
-    def needed_by(self, judged: Judged) -> SeedsNeeded:
-        """Return the number of seeds with which a cell would differ significantly from the baseline.
-
-        With this number of seeds, the difference is significant with a probability of at least 0.8. The
-        observed difference is taken to be the true one. The variances over seeds and prompts are pooled over
-        cells, since a few seeds hardly show those of a single cell; the variance over items is the cell's own.
-        """
-        spread = self._spread_of(judged)
-        if spread is None:
-            return SeedsNeeded(None, "neither seeds nor items vary")
-        difference = judged.difference or 0.0
-        return seeds_needed(spread, difference, comparisons=self.comparisons)
-
-    def prompts_needed_by(self, judged: Judged) -> SeedsNeeded:
-        """Return the number of prompts with which a cell would differ significantly from the baseline.
-
-        The number of seeds stays that of the study; for all else, see `needed_by`.
-        """
-        spread = self._spread_of(judged)
-        if spread is None:
-            return SeedsNeeded(None, "neither prompts nor items vary")
-        difference = judged.difference or 0.0
-        return prompts_needed(
-            spread, difference, self.seeds, comparisons=self.comparisons
-        )
-
-    def _spread_of(self, judged: Judged) -> Spread | None:
-        """Return the standard deviations of one comparison; None if neither seeds, prompts nor items vary."""
-        item_std = math.sqrt(judged.item_variance or 0.0)
-        if self.spread.seed_std == self.spread.prompt_std == item_std == 0:
-            return None
-        return attrs.evolve(
-            self.spread, item_std=item_std, item_degrees=judged.item_degrees
-        )
-
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     """Return the power in the last column of each table in which higher, or lower, scores are better.
@@ -86,21 +44,72 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     for summary in summaries:
         if not summary.columns[-1].ranked:
             continue
-        judged = [judged for _, judged in judged_rows(summary)]
-        observed = observed_spread(judged)
-        if observed is not None:
-            comparisons = len(judged)
-            if summary.family == "study":
-                comparisons = summary.tests_in_study
-            powers.append(ObservedPower(summary, *observed, comparisons))
+        tests = []
+        for row in summary.rows:
+            judged = row.cells[-1].judged
+            if judged is not None and judged.p_value is not None:
+                tests.append(judged)
+        observed = observed_spread(tests)
+        if observed is None:
+            continue
+        spread, seeds = observed
+        comparisons = len(tests)
+        if summary.family == "study":
+            comparisons = summary.tests_in_study
+        powers.append(ObservedPower(summary, spread, seeds, comparisons))
     return tuple(powers)
 
 
-def judged_rows(summary: Summary) -> list[tuple[SummaryRow, Judged]]:
-    """Return the rows that were tested against the baseline in the last column, each with its test."""
-    rows = []
-    for row in summary.rows:
-        judged = row.cells[-1].judged
-        if judged is not None and judged.p_value is not None:
-            rows.append((row, judged))
-    return rows
+def observed_spread(tests: Sequence[Judged]) -> tuple[Spread, int] | None:
+    """Return the average spread of comparisons, and the most frequent number of seeds among them.
+
+    Variances over seeds and over prompts are pooled, variances over items are averaged. The result is None if
+    no comparison has two seeds or more, since the standard deviation over seeds is then unknown. It is also
+    None if nothing varies.
+    """
+    of_seeds = []
+    of_prompts = []
+    of_items = []
+    item_degrees = math.inf
+    for test in tests:
+        if test.seed_variance is not None:
+            of_seeds.append((test.seed_variance, len(test.differences)))
+        if test.prompt_variance is not None:
+            of_prompts.append((test.prompt_variance, len(test.prompts)))
+        if test.item_variance is not None:
+            of_items.append(test.item_variance)
+            item_degrees = min(item_degrees, test.item_degrees)
+
+    if not of_seeds:
+        return None
+    seed_variance, seeds = _pooled(of_seeds)
+    prompt_variance, prompts = 0.0, 1
+    if of_prompts:
+        prompt_variance, prompts = _pooled(of_prompts)
+    item_variance = 0.0
+    if of_items:
+        item_variance = sum(of_items) / len(of_items)
+    if seed_variance == item_variance == prompt_variance == 0:
+        return None
+
+    spread = Spread(
+        math.sqrt(seed_variance),
+        math.sqrt(item_variance),
+        item_degrees,
+        math.sqrt(prompt_variance),
+        prompts,
+    )
+    return spread, seeds
+
+
+def _pooled(samples: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    """Return the pooled variance of samples, each a variance and a size, and their most frequent size."""
+    squares = 0.0
+    degrees = 0
+    sizes: Counter[int] = Counter()
+    for variance, size in samples:
+        sizes[size] += 1
+        squares += variance * (size - 1)
+        degrees += size - 1
+    most_frequent = max(sizes, key=lambda size: (sizes[size], size))
+    return squares / degrees, most_frequent

@@ -12,7 +12,6 @@ from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST, from_plain
 
-from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
@@ -209,7 +208,7 @@ def _json(path: Path) -> Mapping[str, Any]:
         RunError: if the file cannot be read, or is not an object.
     """
     try:
-        content = read_record(path)
+        content = read_json(path)
     except FileNotFoundError:
         # A killed run has a manifest, but no report.
         return {}

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, write_atomic
+from sentbed.helpers import foreign, read_json, write_atomic
 from sentbed.tools import from_plain, plain
 
-from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, Family, PromptFactor
@@ -98,7 +97,7 @@ def read_study_record(directory: Path) -> StudyRecord:
     """
     path = directory / STUDY
     try:
-        content = read_record(path)
+        content = read_json(path)
     except OSError as error:
         raise RunError(
             f"`{directory}` is no study (no `{STUDY}` in it); name the directory of a study"

@@ -11,7 +11,6 @@ from sentbed.protocols import Score
 
 from sentbed_report.formatting import count
 from sentbed_report.statistics.item_components import MeanScore, PromptScores
-from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.significance import (
     Basis,
     Scored,
@@ -20,7 +19,7 @@ from sentbed_report.statistics.significance import (
 )
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_data import Family, PromptFactor
+from sentbed_report.study.study_data import Family
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -82,10 +81,6 @@ class Summary:
     """For each column, row -> seed -> score."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
-    prompt_factor: PromptFactor = "random"
-    """Whether the prompts are a sample, or all prompts of interest; see `PromptFactor`."""
-    protocol_notes: tuple[str, ...] = ()
-    """Sentences on scores of the rows that are in another table, and on encoders that were used differently."""
 
     def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with `change` applied to each of its estimates."""
@@ -161,59 +156,16 @@ class Summary:
     @property
     def over(self) -> str:
         """Sentence on the seeds and prompts over which the numbers are means."""
-        counts = set()
-        for row in self.rows:
-            if row.scored:
-                counts.add(len(row.scored))
-        if not counts:
-            # Rows of cells without a finished run have no encoder.
-            has_finished = any(row.encoder for row in self.rows)
-            if self.prompts and has_finished:
-                return "No seed has a score under every prompt."
+        most = max([len(row.scored) for row in self.rows], default=0)
+        if most == 0:
             return "Nothing has finished."
-
         if self.prompts:
-            return self._over_prompts(counts)
-
-        most = max(counts)
-        listed = ", ".join(map(str, self.seeds))
-        if most == 1 and len(self.seeds) < 2:
-            return "One run per row."
+            prompts = count(len(self.prompts), "prompt")
+            return f"Mean over {prompts} and {count(most, 'seed')}."
+        seeds = ", ".join(map(str, self.seeds))
         if most == 1:
-            return f"One run per row, under the seeds {listed}."
-        if counts != {most}:
-            return (
-                "Mean and standard deviation over the seeds that have finished, up to "
-                f"{most}; rows say how many."
-            )
-        if most == len(self.seeds):
-            return f"Mean and standard deviation over {most} seeds ({listed})."
-        return f"Mean and standard deviation over {most} seeds per row, of {listed}."
-
-    def _over_prompts(self, counts: set[int]) -> str:
-        """Return what `over` says of a study with prompts; `counts` are the rows' different numbers of seeds."""
-        seeds = count(max(counts), "seed")
-        if len(counts) > 1:
-            seeds = f"up to {seeds}"
-        which = "which are a sample of those that might be used"
-        if self.prompt_factor == "fixed":
-            which = "which are all that are of interest"
-        prompts = count(len(self.prompts), "prompt")
-        sentence = f"Mean over {prompts}, {which}, and {seeds}"
-        if max(counts) > 1:
-            sentence += (
-                "; standard deviation over the seeds of the mean over the prompts"
-            )
-        return f"{sentence}. A seed counts when it has a score under every prompt."
-
-    @property
-    def pairing(self) -> str:
-        """Which runs of two rows the tests pair, in a few words."""
-        if self.prompts:
-            return "each prompt and seed against the same"
-        if not self.pairs_seeds and len(self.seeds) > 1:
-            return "each run against a run under another seed"
-        return "each seed against the same seed"
+            return f"One run per row (seed {seeds})."
+        return f"Mean and standard deviation over {count(most, 'seed')} ({seeds})."
 
     @property
     def test(self) -> str:
@@ -226,39 +178,32 @@ class Summary:
         if self.baseline is None or not bases:
             return ""
 
-        basis = common_basis(bases)
-        family = "in each column"
+        pairing = "paired by seed"
+        if not self.pairs_seeds and len(self.seeds) > 1:
+            pairing = "of runs under different seeds"
+        family = "in each column on its own"
         if self.family != "column":
-            family = "and all columns of the study together"
+            family = "in all columns of the study together"
         return (
-            f"Tests against {self.baseline}, {self.pairing}: two-sided, Student's t over "
-            f"{basis}, with Holm's correction over the cells {family}."
-        )
-
-    @property
-    def covered(self) -> str:
-        """Sentence that p-values are corrected in each column on its own.
-
-        It is empty if the p-values of all columns are corrected together, or if only one column is tested.
-        """
-        tested = set()
-        for row in self.rows:
-            for place, cell in enumerate(row.cells):
-                if cell.judged is not None and cell.judged.p_value is not None:
-                    tested.add(place)
-        if self.family != "column" or len(tested) < 2:
-            return ""
-        share = 1 - (1 - SIGNIFICANT) ** len(tested)
-        return (
-            "The correction is for one column at a time: where no cell differs in any of "
-            f"{len(tested)} columns, a mark stands somewhere in up to {share:.0%} of studies, if the columns "
-            'are independent. `[study] family = "study"` corrects over all.'
+            f"Tests against {self.baseline}, {pairing}: two-sided, Student's t over "
+            f"{common_basis(bases)}, with Holm's correction over the cells {family}."
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences below the table, such as over what its numbers are means, and how they were tested."""
-        return tuple(self._notes())
+        notes = [self.over]
+        if self.test:
+            notes.append(self.test)
+
+        reasons: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            for cell in row.cells:
+                if cell.judged is not None and cell.judged.reason and cell.seeds:
+                    reasons.setdefault(cell.judged.reason, {})[row.name] = None
+        for reason, names in reasons.items():
+            notes.append(f"Not tested ({'; '.join(names)}): {reason}.")
+        return tuple(notes)
 
     @property
     def title(self) -> str:
@@ -333,38 +278,6 @@ class Summary:
         return Row(
             (reference.name, "", status, *labels), cells, tags, is_reference=True
         )
-
-    def _notes(self) -> Iterator[str]:
-        yield self.over
-        if self.test:
-            yield self.test
-        if self.covered:
-            yield self.covered
-        yield from self.protocol_notes
-        yield from self._comparisons_left_out()
-
-    def _comparisons_left_out(self) -> Iterator[str]:
-        """Yield sentences on seeds that the tests leave out, and on rows that were not compared."""
-        reasons: dict[str, dict[str, None]] = {}
-        unpaired: dict[tuple[int, ...], dict[str, None]] = {}
-        for row in self.rows:
-            for cell in row.cells:
-                judged = cell.judged
-                if judged is None or not cell.seeds:
-                    continue
-                if judged.reason:
-                    reasons.setdefault(judged.reason, {})[row.name] = None
-                if judged.unpaired and judged.basis:
-                    unpaired.setdefault(judged.unpaired, {})[row.name] = None
-
-        for seeds, names in unpaired.items():
-            listed = ", ".join(map(str, seeds))
-            yield (
-                f"Tested only over the seeds that both have, not {listed}: "
-                f"{'; '.join(names)} against {self.baseline}."
-            )
-        for reason, names in reasons.items():
-            yield f"Not judged everywhere ({'; '.join(names)}): {reason}."
 
 
 def is_table_of_costs(summary: Summary) -> bool:

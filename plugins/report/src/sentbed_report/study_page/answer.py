@@ -279,8 +279,8 @@ def _problems(
         elif selection is not None:
             yield from _better_than_chosen(main, selection)
     yield from axes_without_effect(data)
-    if any(summary.protocol_notes for summary in summaries):
-        yield "protocols differ: see the notes below the table"
+    if any(summary.apart for summary in summaries):
+        yield "protocols differ: see the titles of the tables"
 
     degenerate = _degenerate_rows(summaries)
     if degenerate:

@@ -1,19 +1,12 @@
-"""Section "Power": the smallest differences that the study can find, and the seeds that smaller ones need."""
+"""Section "Power": the smallest differences that the study can find."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.statistics.power import LEVEL, POWER, SeedsNeeded
-from sentbed_report.statistics.significance import Judged
-from sentbed_report.study.observed_power import (
-    TIMES,
-    ObservedPower,
-    judged_rows,
-    observed_power,
-)
+from sentbed_report.statistics.power import LEVEL, POWER
+from sentbed_report.study.observed_power import TIMES, ObservedPower, observed_power
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
@@ -28,18 +21,6 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if not powers:
         return None
 
-    tables = []
-    for power in powers:
-        tables.append(_needed(power, "seeds", seeds_text))
-    for power in powers:
-        if power.spread.prompt_std:
-            tables.append(_needed(power, "prompts", prompts_text))
-
-    needed = []
-    for table in tables:
-        if table.rows:
-            needed.append(table)
-
     corrected_together = "the column"
     if data.family == "study":
         corrected_together = "all columns"
@@ -51,18 +32,10 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         "standard deviation is a rough estimate.",
     ]
     has_prompt_std = any(power.spread.prompt_std for power in powers)
-    if needed:
-        notes.append(
-            "Seeds needed: if the true difference were the observed difference; “none” if the test items alone "
-            "leave too wide an interval for any number of seeds. This helps to plan the next study and is no "
-            "evidence on this study: it follows from the p-value, and says nothing more about which cell is "
-            "better. Adding seeds until a difference is significant would make the test find too much."
-        )
     if data.prompts and has_prompt_std:
         notes.append(
             f"Prompts: the study has {len(data.prompts)}; more seeds do not reduce the variance over prompts. "
-            "The smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
-            "the study has."
+            "The smallest differences are those with as many prompts."
         )
     first = powers[0]
     smallest = f"{first.smallest(first.seeds):.{first.summary.digits}f}"
@@ -74,7 +47,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of {corrected_together} "
             "together.",
         ),
-        [*_smallest_differences(powers), *needed],
+        [*_smallest_differences(powers)],
         notes,
     )
 
@@ -107,41 +80,3 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
             differences = map(power.smallest, numbers)
             rows.append((title_of(power.summary), *values, *differences))
         yield table_of("", ["column"], columns, rows)
-
-
-def _needed(
-    power: ObservedPower,
-    what: Literal["seeds", "prompts"],
-    number_text: Callable[[ObservedPower, Judged], str],
-) -> Table:
-    """Return a table of cells that do not differ significantly, with the seeds or prompts that they need."""
-    rows = []
-    for row, judged in judged_rows(power.summary):
-        if not judged.significant and judged.corrected is not None:
-            needed = number_text(power, judged)
-            rows.append((row, judged.difference, judged.corrected, needed))
-    columns = (
-        Column("difference", form="signed", digits=power.summary.digits),
-        Column("corrected p", form="p-value"),
-        f"{what} needed",
-    )
-    title = f"{title_of(power.summary)}: {what} that would find the observed difference ({_PERCENT} power)"
-    return table_of(title, ["cell"], columns, rows)
-
-
-def seeds_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many seeds would make the observed difference significant, or why no number suffices."""
-    return _number_text(power.needed_by(judged))
-
-
-def prompts_text(power: ObservedPower, judged: Judged) -> str:
-    """Return how many prompts would make the observed difference significant, or why no number suffices."""
-    return _number_text(power.prompts_needed_by(judged))
-
-
-def _number_text(needed: SeedsNeeded) -> str:
-    if needed.items_leave is not None:
-        return f"none: {needed.others} leave ±{needed.items_leave:.2g}"
-    if needed.seeds is None:
-        return needed.reason
-    return f"{needed.seeds:,}"

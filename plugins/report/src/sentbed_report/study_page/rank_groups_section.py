@@ -27,7 +27,6 @@ def rank_groups_section(
     notes: list[str] = []
     lines: list[str] = []
     bases: set[Basis] = set()
-    pairing = ""
     has_groups = False
     for summary in summaries:
         groups = summary.groups
@@ -38,7 +37,6 @@ def rank_groups_section(
         if groups.rows:
             lines.append(_line(summary, groups))
             tables.append(_table(summary, groups))
-            pairing = pairing or summary.pairing
             if groups.basis:
                 bases.add(groups.basis)
     if not has_groups:
@@ -48,7 +46,7 @@ def rank_groups_section(
     sentences: list[str] = []
     if lines:
         line = lines[0]
-        sentences += _sentences(pairing, common_basis(bases))
+        sentences += _sentences(common_basis(bases))
     plots = plots_of(KINDS["ranks"], data, summaries)
     return Section("Rank groups", line, sentences, tables, notes, plots)
 
@@ -64,14 +62,14 @@ def _line(summary: Summary, groups: RankGroups) -> str:
     )
 
 
-def _sentences(pairing: str, basis: Basis) -> Iterator[str]:
+def _sentences(basis: Basis) -> Iterator[str]:
     """Yield sentences that explain marks, tests and intervals of ranks."""
     yield (
         "Beaten: whether the best cell is significantly better. That a cell is not beaten does not mean that it "
         "is equal to the best."
     )
     yield (
-        f"Every two cells are compared, {pairing}, over {basis} as in tests against a "
+        f"Every two cells are compared over {basis} as in tests against a "
         f"baseline, with Holm's correction over all pairs of a table: in at most {_LEVEL} of "
         "studies like this one, any pair of a table is wrongly told apart. Ranks: the lowest is 1 plus the "
         "number of significantly better cells, the highest is the number of cells minus that of "

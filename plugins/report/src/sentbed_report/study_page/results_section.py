@@ -150,8 +150,7 @@ def _notes(summaries: Sequence[Summary]) -> list[str]:
     tables: dict[str, list[str]] = {}
     for summary in summaries:
         for note in summary.notes:
-            if note != summary.covered:
-                tables.setdefault(note, []).append(summary.evaluator)
+            tables.setdefault(note, []).append(summary.evaluator)
 
     notes = []
     for note, names in tables.items():
@@ -159,7 +158,4 @@ def _notes(summaries: Sequence[Summary]) -> list[str]:
             notes.append(note)
         else:
             notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
-
-    # The notes `covered` of the tables differ only in the number of columns: one of them is enough.
-    covered = [summary.covered for summary in summaries if summary.covered]
-    return notes + covered[:1]
+    return notes
