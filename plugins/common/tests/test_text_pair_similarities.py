@@ -7,7 +7,6 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import RunError
 from sentbed.protocols import (
     RaggedVectors,
     Similarity,
@@ -119,11 +118,3 @@ def test_many_pairs_are_compared_in_blocks():
     np.testing.assert_allclose(
         pair_similarities(vectors, "pairs"), expected, atol=1e-12
     )
-
-
-def test_a_vector_that_is_not_finite_is_an_error(
-    monkeypatch,
-):
-    monkeypatch.setitem(TABLE, "b", [float("nan"), 1.0])
-    with pytest.raises(RunError, match="the embedding of 'b' has NaN"):
-        pair_similarities(Vectors({"pairs": PAIRS}, Encoder()), "pairs")

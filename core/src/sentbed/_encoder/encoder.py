@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import attrs
 
@@ -63,9 +63,6 @@ from sentbed.protocols import (
     Tokenizer,
     VectorStore,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @attrs.define(eq=False, repr=False)
@@ -451,14 +448,13 @@ class Encoder(TextEncoder):
         """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
 
         Raises:
-            SentbedError: if it is no number of tokens, or above the backbone's positions.
+            SentbedError: if it is too small, or above the backbone's positions.
         """
         if max_length is None:
             return self.recipe.max_length
-        is_whole = hasattr(max_length, "__index__") and not isinstance(max_length, bool)
-        if not is_whole or max_length < SHORTEST:
+        if max_length < SHORTEST:
             raise SentbedError(
-                f"`max_length` is {max_length!r}; give a whole number of tokens, at least {SHORTEST}"
+                f"`max_length` is {max_length}; give at least {SHORTEST} tokens"
             )
         # The recipe's length was checked when the encoder was built.
         if max_length > self.recipe.max_length:
@@ -548,11 +544,10 @@ class Encoder(TextEncoder):
         except NotFiniteError:
             return False
 
-    def save(self, path: str | Path, plugins: Plugins | None = None) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.
 
-        The directory may exist if it is empty or a saved encoder, which is then replaced. `plugins` are the
-        installed plugins, among which those of the encoder's components are found; they are loaded by default.
+        The directory may exist if it is empty or a saved encoder, which is then replaced.
 
         Raises:
             RunError: if the directory has something else, or cannot be written.
@@ -569,7 +564,7 @@ class Encoder(TextEncoder):
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = encoder_table(self.recipe, plugins)
+            table = encoder_table(self.recipe)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 

@@ -93,7 +93,7 @@ class Keeper:
 
         def save(directory: Path) -> None:
             for name, encoder in self.trained.items():
-                encoder.save(directory / name, self.context.evaluations.plugins)
+                encoder.save(directory / name)
             write_sums(directory)
 
         write_directory(self.context.directory / name_of_directory, save)

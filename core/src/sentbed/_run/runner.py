@@ -583,7 +583,7 @@ def _save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
             # Training has diverged before a validation, so the weights are useless.
             context.facts.setdefault("not_saved", []).append(name)
         else:
-            encoder.save(directories[name], context.evaluations.plugins)
+            encoder.save(directories[name])
 
 
 def _evaluate(

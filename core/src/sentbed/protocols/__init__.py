@@ -111,7 +111,6 @@ if TYPE_CHECKING:
         TokenBatch,
         TokenIds,
         Tokenizer,
-        TokenizerForPrompts,
         TokenStates,
         TokenVectors,
     )

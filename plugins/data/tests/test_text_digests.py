@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from sentbed_common import first_of_equal, text_digest
+from sentbed_data.text_digests import first_of_equal, text_digest
 
 
 def test_the_first_of_equal_texts_is_found_as_by_a_loop():
