@@ -11,8 +11,6 @@ import attrs
 import numpy as np
 import pytest
 import tomli
-from damage import damages
-from hypothesis import HealthCheck, given, settings
 from sentbed import (
     Encoder,
     ModelError,
@@ -102,12 +100,6 @@ def test_texts_are_cut_at_max_length(encoder):
     assert not np.allclose(cut, shorter)
 
 
-def test_progress_is_told_of_every_text(encoder):
-    done = []
-    encoder.encode(TEXTS, progress=done.append)
-    assert sum(done) == len(TEXTS)
-
-
 def test_saving_again_replaces_the_directory_whole(encoder, saved, tmp_path):
     (saved / "stale").touch()
     encoder.save(saved)
@@ -127,23 +119,6 @@ def test_the_saved_recipe_is_complete(saved):
         "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
         "max_length": 16,
     }
-
-
-def test_a_failed_save_keeps_the_encoder_that_was_there(
-    encoder, saved, monkeypatch, load_encoder
-):
-    before = encoder.encode(TEXTS)
-    encoder.backbone.embedding[:] += 1
-
-    def fail(placed, directory):
-        (directory / "half").touch()
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Placed, "save", fail)
-        with pytest.raises(SentbedError, match="No space left on device"):
-            encoder.save(saved)
-    np.testing.assert_array_equal(load_encoder(saved).encode(TEXTS), before)
 
 
 def test_restoring_goes_back_to_the_saved_weights(recipe_of, tmp_path):
@@ -246,42 +221,6 @@ def test_a_wrong_runtime_is_a_problem(saved, runtime, path, message, plugins):
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
-
-
-def test_a_damaged_encoder_file_is_a_problem_with_its_line(saved, load_encoder):
-    file = saved / "encoder.toml"
-    file.write_text("schema = 1\nmax_length =\n")
-    with pytest.raises(RecipeError) as caught:
-        load_encoder(saved)
-    assert (caught.value.problems[0].file, caught.value.problems[0].line) == (
-        str(file),
-        2,
-    )
-
-
-@pytest.mark.parametrize(
-    "file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"]
-)
-@given(damage=damages())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_of_a_saved_encoder_changes_a_vector_unseen(
-    file, damage, recipe_of, tmp_path, load_encoder
-):
-    place = tmp_path / "e"
-    if not place.exists():
-        encoder_with(recipe_of, "projection = 3").save(place)
-    path = place / file
-    whole = path.read_bytes()
-    expected = load_encoder(place).encode(TEXTS)
-    path.write_bytes(damaged := damage(whole))
-    try:
-        if damaged == whole:
-            np.testing.assert_array_equal(load_encoder(place).encode(TEXTS), expected)
-        else:
-            with pytest.raises(SentbedError, match=file):
-                load_encoder(place)
-    finally:
-        path.write_bytes(whole)
 
 
 def test_an_encoder_saved_without_checksums_still_loads(encoder, saved, load_encoder):
@@ -408,14 +347,6 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(encoder, tmp_
 def prompted(recipe_of, prompt, *overrides):
     text = RECIPE.replace("[[stage]]", f"prompt = {{ {prompt} }}\n\n[[stage]]")
     return build_encoder(recipe_of(text, *overrides))
-
-
-def test_without_a_prompt_the_tokenizer_is_the_backbones(encoder):
-    assert (
-        encoder.tokenizer()
-        is encoder.tokenizer(normalize=False)
-        is encoder.backbone.tokenizer
-    )
 
 
 def test_every_text_is_encoded_in_its_prompt(recipe_of, encoder):

@@ -268,22 +268,3 @@ def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_
             recipe_of,
             f'task_prompts = {{ query = {{ template = "{"x" * length}{{text}}" }} }}',
         )
-
-
-def test_only_the_encoder_of_a_side_has_its_prompt(recipe_of):
-    first = encoder_with(
-        recipe_of,
-        'task_prompts = { document = { template = "{instruction}: {text}" } }',
-    )
-    second = encoder_with(
-        recipe_of, 'task_prompts = { document = { template = "d {text}" } }'
-    )
-    lists = {
-        "left": Texts([TEXT], task=TextTask("left", "Search", "query")),
-        "right": Texts(second=[TEXT], task=TextTask("right", "Search", "document")),
-    }
-    _, score = first.evaluate(Lists(lists), "first", ("second", second)).scores
-    assert (
-        score.protocol["encoder"]["second"]["prompt"]["document"]["template"]
-        == "d {text}"
-    )

@@ -151,14 +151,6 @@ def test_losses_that_cannot_share_a_batch_are_problems(loss, message):
     assert message in " ".join(loss.check())
 
 
-def test_negatives_of_inner_losses_count():
-    queue = Matryoshka(Queue(), dimensions=(4,))
-    assert queue.negatives(64, frozenset()) == 63 + 10_000
-    assert (
-        WeightedSum((CoSENT(), InfoNCE())).negatives(8, frozenset({"negative"})) == 15
-    )
-
-
 def test_a_dimension_above_the_width_is_refused():
     with pytest.raises(RunError, match="dimension 512, more than the 384"):
         Matryoshka(InfoNCE(), dimensions=(512, 64)).build(384)

@@ -412,54 +412,43 @@ class Encoder(TextEncoder):
             max_length: Maximum number of tokens of a text; by default that of the recipe.
             normalize: Whether the text rules of the prompt (`prompt.normalizer`) change each text before it is
                 encoded. This has nothing to do with the length of vectors.
+
+        Raises:
+            SentbedError: if `texts` is no list of strings, or `max_length` is too small or above the backbone's
+                positions.
         """
         require_texts(texts)
         encoder = self.for_task(task)
-        length = encoder._length(max_length)
-        *others, last = encoder.tokenizers(normalize)
-        if not others:
-            return encoder._pass(texts, last, length, progress)
-
-        total = encoder._pass(texts, others[0], length)
-        for tokenizer in others[1:]:
-            total += encoder._pass(texts, tokenizer, length)
-        vectors = encoder._pass(texts, last, length, progress)
-        return (vectors + total) / (len(others) + 1)
-
-    def _pass(
-        self,
-        texts: Sequence[str],
-        tokenizer: Tokenizer,
-        max_length: int,
-        progress: Progress | None = None,
-    ) -> Encoded:
-        """Return the vectors of texts under one prompt."""
-        return encode(
-            texts,
-            tokenizer,
-            self.placed,
-            max_length,
-            self.engine.token_budget,
-            progress,
-            ragged=self.output == "tokens",
-        )
-
-    def _length(self, max_length: int | None) -> int:
-        """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
-
-        Raises:
-            SentbedError: if it is too small, or above the backbone's positions.
-        """
         if max_length is None:
-            return self.recipe.max_length
-        if max_length < SHORTEST:
+            max_length = encoder.recipe.max_length
+        elif max_length < SHORTEST:
             raise SentbedError(
                 f"`max_length` is {max_length}; give at least {SHORTEST} tokens"
             )
-        # The recipe's length was checked when the encoder was built.
-        if max_length > self.recipe.max_length:
-            self.require_positions(max_length)
-        return max_length
+        elif max_length > encoder.recipe.max_length:
+            encoder.require_positions(max_length)
+
+        tokenizers = encoder.tokenizers(normalize)
+        total: Any = None
+        for tokenizer in tokenizers:
+            reported = progress if tokenizer is tokenizers[-1] else None
+            vectors = encode(
+                texts,
+                tokenizer,
+                self.placed,
+                max_length,
+                self.engine.token_budget,
+                reported,
+                ragged=self.output == "tokens",
+            )
+            if total is None:
+                total = vectors
+            else:
+                total += vectors
+
+        if len(tokenizers) > 1:
+            total /= len(tokenizers)
+        return total
 
     def prompt_for(self, task: TextTask) -> object:
         """Return the prompts that the texts of a task get."""

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     )
     from sentbed_common.text_pair_similarities import (
         Encoded,
-        array_of,
         cosines,
         dots,
         pair_similarities,

@@ -87,13 +87,10 @@ def nearest(
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
 
-                pairs = slice(
-                    *np.searchsorted(excluded_queries, (start, start + query_block))
-                )
-                row, place = (
-                    excluded_queries[pairs] - start,
-                    excluded_places[pairs] - seen,
-                )
+                end = start + query_block
+                first, last = np.searchsorted(excluded_queries, (start, end))
+                row = excluded_queries[first:last] - start
+                place = excluded_places[first:last] - seen
                 is_in_chunk = (place >= 0) & (place < len(chunk))
                 products[row[is_in_chunk], place[is_in_chunk]] = -np.inf
 

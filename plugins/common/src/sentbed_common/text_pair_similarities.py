@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sentbed import PluginError
-from sentbed.helpers import full_name
 from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
 
 if TYPE_CHECKING:
@@ -70,8 +68,7 @@ def _pairwise_of_tensors(
         with torch.no_grad():
             values = similarity.pairwise(left, right)
 
-        shape = (len(first[part]),)
-        result[part] = array_of(values, shape, similarity, "pairwise")
+        result[part] = values.numpy()
 
     return result
 
@@ -87,23 +84,6 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
         return TokenVectors(vectors, torch.from_numpy(mask))
 
     return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
-
-
-def array_of(
-    values: Any,
-    shape: tuple[int, ...],
-    similarity: Similarity,
-    method: str,
-) -> NDArray[Any]:
-    """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
-
-    if tuple(values.shape) != shape:
-        raise PluginError(
-            f"`{method}` of {full_name(similarity)} returned the shape {tuple(values.shape)}, expected {shape}"
-        )
-
-    array: NDArray[Any] = values.numpy()
-    return array
 
 
 def cosines(

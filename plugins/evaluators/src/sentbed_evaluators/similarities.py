@@ -102,7 +102,8 @@ def searchable(
     """
     if by_cosine and vectors.output != "tokens":
         return nonzero(vectors, name)
-    return vectors[name]
+    texts: Encoded = vectors[name]
+    return texts
 
 
 def number_of_vectors(texts: Encoded) -> int:
