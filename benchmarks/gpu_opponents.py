@@ -24,8 +24,8 @@ import transformers
 from common import DTYPES, parser_of, rates_in_turn, write_figures
 from numpy.typing import NDArray
 from sentbed import Encoder
-from sentbed.protocols import Head
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import EncoderRecipe, Head
+from sentbed.tools import load_plugins
 from sentbed_interop.export_and_import import export_encoder
 
 VOCABULARY = 8000

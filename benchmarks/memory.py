@@ -19,7 +19,7 @@ from typing import Any
 
 from common import native_precisions, parser_of, write_figures
 from sentbed import Encoder
-from sentbed.tools import EncoderRecipe
+from sentbed.protocols import EncoderRecipe
 from sentbed_backbones.bert import Bert
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean

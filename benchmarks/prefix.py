@@ -26,7 +26,8 @@ from common import (
     write_figures,
 )
 from sentbed import Encoder
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import EncoderRecipe
+from sentbed.tools import load_plugins
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 
 DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")

@@ -26,7 +26,8 @@ from typing import Any
 
 import torch
 from common import parser_of, write_figures
-from sentbed.tools import Recipe, load_plugins, load_recipe, run_in
+from sentbed.protocols import Recipe
+from sentbed.tools import load_plugins, load_recipe, run_in
 from sentbed_common import CACHE_VARIABLE
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import groups

@@ -48,8 +48,8 @@ from common import (
     write_figures,
 )
 from sentbed import Encoder, SentbedError
-from sentbed.protocols import Head, Trainer, Training
-from sentbed.tools import EncoderRecipe, Plugins, load_plugins
+from sentbed.protocols import EncoderRecipe, Head, Trainer, Training
+from sentbed.tools import Plugins, load_plugins
 from sentbed_evaluators.throughput import texts_of
 from sentence_transformers.sentence_transformer.losses import (
     MultipleNegativesRankingLoss,

@@ -7,8 +7,7 @@ import pytest
 import sentbed
 import torch
 from sentbed import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import BuildContext, Training
+from sentbed.protocols import BuildContext, EncoderRecipe, Training
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.opt import Opt
 from sentbed_hardware.adamw import AdamW

@@ -7,8 +7,7 @@ import pytest
 import torch
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import TokenIds, Training
+from sentbed.protocols import EncoderRecipe, TokenIds, Training
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt

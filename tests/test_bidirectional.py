@@ -10,8 +10,7 @@ import pytest
 import sentbed
 from run_logs import finished_steps
 from sentbed import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import Head
+from sentbed.protocols import EncoderRecipe, Head
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_hardware.cpu import Cpu

@@ -14,9 +14,10 @@ from sentbed._cli.main import main
 from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
+    EncoderRecipe,
     Pooler,
 )
-from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
+from sentbed.tools import load_plugins, load_recipe
 
 PAGE = [
     block.text

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import sentbed_processes
 from sentbed import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
+from sentbed.protocols import EncoderRecipe
 from sentbed_backbones.bert import Bert
 from sentbed_corpus import open_vectors
 from sentbed_hardware.cpu import Cpu

@@ -9,8 +9,7 @@ import pytest
 import torch
 import transformers
 from sentbed._encoder.encoder import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import BuildContext, Head
+from sentbed.protocols import BuildContext, EncoderRecipe, Head
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal

@@ -12,8 +12,8 @@ import pytest
 import torch
 from random_encoders import random_encoder
 from sentbed import Encoder, ModelError, RecipeError, load_recipe
-from sentbed.protocols import Pooler
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import EncoderRecipe, Pooler
+from sentbed.tools import load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino

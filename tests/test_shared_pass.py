@@ -8,8 +8,8 @@ import pytest
 import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed.protocols import EncoderRecipe
 from sentbed.tools import run_in
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt

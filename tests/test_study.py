@@ -128,7 +128,7 @@ def finish(process):
 
 def runs(directory):
     # A run is prepared in a hidden directory.
-    return sorted((directory / "cells").glob("[!.]*"))
+    return sorted((directory / "runs").glob("[!.]*"))
 
 
 def is_finished(run):

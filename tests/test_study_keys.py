@@ -101,7 +101,7 @@ def test_an_evaluator_added_to_trained_encoders_gives_the_scores_that_it_would_h
     run_study(study("sts"), tmp_path / "added")
     run_study(study("sts", "geometry"), tmp_path / "added")
     run_study(study("geometry", "sts"), tmp_path / "whole")
-    assert len(list(tmp_path.glob("added/cells/*/added/*"))) == 4
+    assert len(list(tmp_path.glob("added/runs/*/added/*"))) == 4
     added = scores(tmp_path / "added")
     assert added == scores(tmp_path / "whole")
     assert all(len(values) > 6 for values in added.values())

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import Encoder
-from sentbed.protocols import Head
-from sentbed.tools import EncoderRecipe
+from sentbed.protocols import EncoderRecipe, Head
 from sentbed_backbones.bert import Bert
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware.cpu import Cpu

@@ -12,7 +12,8 @@ from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
 from sentbed import helpers, hookspecs, protocols, tools
 from sentbed.kinds import KINDS
-from sentbed.tools import Offer, Plugins, Recipe
+from sentbed.protocols import Recipe
+from sentbed.tools import Offer, Plugins
 from sentbed_workbench.component_docs import example as example_of
 from sentbed_workbench.component_docs import property_lines, tables
 

@@ -274,24 +274,3 @@ def test_a_missing_column_is_an_error_before_the_first_batch():
 def test_data_without_a_batch_are_an_error(rows, distinct):
     with pytest.raises(DataError, match="have no batch of at least 2"):
         Sampler(Numbered(rows), ["anchor"], 2, KEY, distinct=distinct)
-
-
-@pytest.mark.parametrize("distinct", [False, True])
-def test_a_source_that_runs_dry_is_named_with_epoch_and_batch(distinct):
-    class Dry(Numbered):
-        def rows(self, indices, epoch=0):
-            return super().rows(indices[: len(indices) - epoch], epoch)
-
-    sampler = Sampler(Dry(8), ["anchor"], 4, KEY, distinct=distinct)
-    epoch_of(sampler)
-    with pytest.raises(
-        DataError,
-        match=r"asked for 4 rows of `anchor`, it gave 3, in epoch 2, batch 1 of 2",
-    ):
-        sampler.next()
-
-
-def test_the_state_of_other_data_is_refused():
-    state = Sampler(Numbered(20), ["anchor"], 4, KEY).state()
-    with pytest.raises(DataError, match="5 batches an epoch"):
-        Sampler(Numbered(30), ["anchor"], 4, KEY).restore(state)

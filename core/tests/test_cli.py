@@ -403,17 +403,6 @@ def test_an_interrupted_run_is_resumed_with_its_recipe(interrupted):
     assert len(losses(interrupted)) == 6
 
 
-def test_a_damaged_state_is_warned_of_on_the_console(interrupted):
-    (interrupted / "states" / "00-00000004" / "state.json").unlink()
-    recipe = interrupted.parent / "r.toml"
-    result = invoke("run", recipe, "--resume", interrupted)
-    assert result.exit_code == 0
-    state = f"{interrupted}/states/00-00000004"
-    assert (
-        f"the checkpoint `{state}` is damaged: `state.json` is missing" in result.stderr
-    )
-
-
 def test_a_resumed_run_stays_in_its_directory():
     result = invoke("run", "r.toml", "--resume", "out", "--out", "o")
     assert result.exit_code == 2

@@ -4,9 +4,8 @@ import attrs
 import pytest
 from sentbed import RecipeError, load_recipe
 from sentbed._recipe.component_compatibility import misfits
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.offers import Offer
-from sentbed.protocols import Backbone, Head, Pooler
+from sentbed.protocols import Backbone, EncoderRecipe, Head, Pooler
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from toy_plugin import RECIPE
 

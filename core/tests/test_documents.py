@@ -17,8 +17,8 @@ import toy_plugin
 from attrs.validators import ge
 from hypothesis import strategies as st
 from sentbed import FilePath, ModelId, RecipeError, load_recipe
-from sentbed._document.toml import parse
 from sentbed._registry.registry import load_plugins
+from sentbed._toml import parse
 from sentbed.protocols import Evaluator, Loss
 from sentbed.tools import (
     Document,

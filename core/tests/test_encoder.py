@@ -248,12 +248,6 @@ def test_an_encoder_of_another_schema_is_refused(saved):
         Encoder.load(saved)
 
 
-def test_an_encoder_whose_weights_diverged_is_not_finite(encoder):
-    assert encoder.is_finite()
-    encoder.placed.backbone.embedding[:] = np.nan
-    assert not encoder.is_finite()
-
-
 # --- another length, into an array, two encoders -----------------------------------------------------------
 
 

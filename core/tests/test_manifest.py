@@ -8,11 +8,10 @@ from sentbed._registry.registry import load_plugins
 from sentbed._run.manifest import describe
 
 
-def test_every_library_that_a_distribution_asks_for_has_its_version():
+def test_every_installed_library_has_its_version():
     libraries = describe(load_plugins(), None)["libraries"]
     for name in ("attrs", "cattrs", "click", "numpy", "pluggy", "tomli"):
         assert libraries[name] == version(name)
-    assert "not-installed" not in libraries
 
 
 def test_plugins_stand_with_version_and_status(distribute):

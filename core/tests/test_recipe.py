@@ -7,8 +7,8 @@ import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
 from sentbed._recipe.load import component_of
-from sentbed._recipe.recipe import Checkpoint, Validate, Watch, resolved_toml
-from sentbed.protocols import Backbone
+from sentbed._recipe.recipe import resolved_toml
+from sentbed.protocols import Backbone, Checkpoint, Validate, Watch
 from toy_plugin import (
     RECIPE,
     TOWERS,
@@ -149,7 +149,6 @@ sides = 8
 [checkpoint]
 every = 7
 minutes = 0.5
-keep = 3
 
 [[tracker]]
 use = "notes"
@@ -178,7 +177,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
             Watch(1, Across(), second="en"),
             Watch(2, Gap(), encoder="en"),
         )
-    assert recipe.checkpoint == Checkpoint(7, 0.5, 3)
+    assert recipe.checkpoint == Checkpoint(7, 0.5)
     assert recipe.tables == {"dice": Dice(8)}
     assert recipe.tracker == (Notes(), Notes("more.txt"))
 
@@ -196,7 +195,7 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recip
     assert (stage.micro_batch, stage.distinct) == (None, False)
     assert recipe.trained(stage) == ("encoder",)
     assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
-    assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)
+    assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0)
     assert recipe.tables == {}
     assert recipe.tracker == ()
 

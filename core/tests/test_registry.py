@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from sentbed import PluginError, RecipeError, __version__, hookspecs, load_recipe
 from sentbed._cli import main as cli
 from sentbed._document.extends import EXTENDS
-from sentbed._recipe.recipe import MAIN_ENCODER, Recipe, resolved_toml
-from sentbed._registry.offers import CORE_COMMANDS
+from sentbed._recipe.recipe import resolved_toml
+from sentbed._registry.offers import CORE_COMMANDS, CORE_TABLES
 from sentbed._registry.registry import HOOKS, LIFECYCLE_HOOKS, OFFER_HOOKS, load_plugins
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols.recipe_tables import CORE_TABLES
+from sentbed.protocols import MAIN_ENCODER, Recipe
 
 LOSS = '''
 import attrs

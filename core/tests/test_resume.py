@@ -6,23 +6,20 @@ import shutil
 import signal
 from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
-from damage import flip, truncate
 from sentbed import (
-    DataError,
     PluginError,
     RunError,
     hookimpl,
     load_recipe,
     run,
 )
+from sentbed import resume as resume_run
 from sentbed._files import locked, read_json
 from sentbed._registry.registry import load_plugins
-from sentbed._run.resume import resume as resume_run
 from sentbed._run.run_directory import LOCK
-from toy_plugin import RECIPE, TOWERS, Centre, Characters, SgdTrainer, quicken
+from toy_plugin import RECIPE, TOWERS, Centre, SgdTrainer, quicken
 
 NOISY = 'loss = { use = "pull", noise = 0.1, memory = 0.5 }'
 LUCKY = """
@@ -397,39 +394,7 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
 # --- states ------------------------------------------------------------------------------------------------
 
 
-def names_of_states(directory):
-    """The names of the training states of a run, newest first."""
-    paths = (directory / "states").iterdir()
-    return sorted((path.name for path in paths), reverse=True)
-
-
-@pytest.mark.parametrize("keep", [1, 3])
-def test_only_so_many_states_are_kept_while_a_run_goes_on(
-    keep, plugins, tmp_path, run_recipe
-):
-    seen = []
-
-    class Look:
-        @hookimpl
-        def step_finished(self, run):
-            seen.append(names_of_states(run.directory)[::-1])
-
-    plugins.manager.register(Look())
-    run_recipe(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}")
-    written = [
-        "00-00000000",
-        "00-00000002",
-        "00-00000004",
-        "01-00000000",
-        "01-00000002",
-    ]
-    # A state is written after the hook of its step; that of a stage's last step is the one that follows it.
-    so_far = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    assert seen == [written[:count][-keep:] for count in so_far]
-    assert not (tmp_path / "out" / "states").exists()
-
-
-@pytest.mark.parametrize(("minutes", "count"), [(0, 8), (10, 0)])
+@pytest.mark.parametrize(("minutes", "count"), [(0, 10), (10, 0)])
 def test_states_are_also_saved_by_time(minutes, count, plugins, run_recipe):
     saved = []
 
@@ -470,152 +435,21 @@ def test_a_run_stopped_before_its_first_state_starts_again(
     assert outcome(out) == whole
 
 
-# --- damage ------------------------------------------------------------------------------------------------
+# --- another recipe ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def stopped_once(toy_points, tmp_path_factory):
-    """What `stopped` is a copy of."""
-    directory = tmp_path_factory.mktemp("stopped")
-    (directory / "recipe.toml").write_text(RUN)
-    plugins = load_plugins(point for point in toy_points if point.name != "console")
-    recipe = load_recipe(directory / "recipe.toml", ["checkpoint.every=1"], plugins)
-    with pytest.MonkeyPatch.context() as patch:
-        quicken(patch)
-        return stop_at(plugins, recipe, directory / "out", 10)
+def test_a_run_goes_on_with_another_recipe_and_warns(recipe_of, stopped_at, resume):
+    out = stopped_at(8, "checkpoint.every=1")
+    resume(out, recipe_of(RUN, "checkpoint.every=1", "run.seed=8"))
+    (warning,) = warnings_of(out)
+    assert warning.startswith("the recipe is not that with which the run was started")
 
 
-@pytest.fixture
-def stopped(stopped_once, put, tmp_path):
-    """A run that was stopped after step 4 of the second stage's 4 and has states of steps 2 and 3."""
-    put("recipe.toml", RUN)
-    return Path(shutil.copytree(stopped_once, tmp_path / "out"))
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("checksums.json", truncate),
-        ("state.json", flip),
-        ("state.json", Path.unlink),
-        ("trainer/arrays.npz", flip),
-    ],
-)
-def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it(
-    name, change, stopped, whole, resume
-):
-    assert names_of_states(stopped) == ["01-00000003", "01-00000002"]
-    first = stopped / "states" / "01-00000003"
-    change(first / name)
-    resume(stopped)
-    (warned,) = warnings_of(stopped)
-    assert warned.startswith(f"the checkpoint `{first}` is damaged: ")
-    assert warned.endswith("; going on from an older state")
-    assert read_json(stopped / "manifest.json")["resumed"] == [{"stage": 1, "step": 2}]
-    assert outcome(stopped) == whole
-
-
-def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
-    recipe_of, plugins, tmp_path, resume
-):
-    # Falling distance: a near target is best late, at step 2; the state of step 1 knows nothing of it.
-    validate = (
-        'stage.tune.validate={ every = 2, with = { use = "gap", development = true } }'
-    )
-    recipe = recipe_of(RUN, "checkpoint.every=1", validate)
-    expected = run(recipe, tmp_path / "whole", plugins).directory
-    out = stop_at(plugins, recipe, tmp_path / "out", 9)
-    assert names_of_states(out) == ["01-00000002", "01-00000001"]
-    # The state of step 1 refers to those that the stage began with.
-    *_, kept = sorted((out / "checkpoints" / "tune").glob("kept-*"))
-    shutil.rmtree(kept / "zh")
-    resume(out)
-    (warned,) = warnings_of(out)
-    assert "01-00000002` is damaged: `zh/" in warned
-    assert outcome(out) == outcome(expected)
-
-
-def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(
-    stopped, resume
-):
-    names = names_of_states(stopped)
-    for name in names:
-        flip(stopped / "states" / name / "trainer" / "arrays.npz")
-    before = contents(stopped)
-    with pytest.raises(RunError, match=".*".join(names)):
-        resume(stopped)
-    assert contents(stopped) == before
-
-
-# --- what has changed --------------------------------------------------------------------------------------
-
-
-def other_models(monkeypatch):
-    build = Characters.build
-
-    def other(self, context):
-        backbone = attrs.evolve(build(self, context), origin={"init": "another file"})
-        backbone.tokenizer.fingerprint = "other texts"
-        return backbone
-
-    monkeypatch.setattr(Characters, "build", other)
-
-
-def another_python(monkeypatch):
-    monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "change", "changed"),
-    [
-        ((), None, None),
-        (("run.seed=8",), None, "`recipe`"),
-        ((), other_models, "`weights`, `tokenizers`"),
-        ((), another_python, "`python`"),
-    ],
-)
-def test_what_has_changed_since_a_run_was_started_is_a_warning(
-    overrides, change, changed, stopped, recipe_of, plugins, resume, monkeypatch
-):
-    if change is not None:
-        change(monkeypatch)
-    resume(stopped, recipe_of(RUN, "checkpoint.every=1", *overrides))
-    warnings = warnings_of(stopped)
-    if changed is None:
-        assert warnings == []
-        return
-    (warning,) = warnings
-    assert f"since the run was started, {changed} of `manifest.json` have" in warning
-    seed = load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed
-    assert seed == (8 if overrides else 7)
-
-
-def test_other_data_is_a_warning(put, stopped_at, resume):
-    rows = "anchor\tpositive\na\tax\n" + 6 * "b\tbx\n"
-    put("t.tsv", rows)
-    table = 'stage.tune.data={ use = "table", path = "t.tsv" }'
-    out = stopped_at(8, "checkpoint.every=1", table)
-    put("t.tsv", rows.replace("a\tax", "h\thx"))
-    resume(out)
-    assert warnings_of(out) == [
-        "the data of stage `tune` is not what it was when the run started"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("override", "error", "message"),
-    [
-        ("stage.1.epochs=", RunError, "has 1 steps, and 3 are done; give it more"),
-        ("stage.tune.batch_size=2", DataError, "the batch size of the run that was"),
-    ],
-)
-def test_a_stage_that_has_begun_cannot_become_shorter_or_have_other_batches(
-    override, error, message, stopped, recipe_of, resume
-):
-    steps = ["stage.1.steps=1"] if "epochs" in override else []
-    changed = recipe_of(RUN, "checkpoint.every=1", override, *steps)
-    with pytest.raises(error, match=message):
-        resume(stopped, changed)
+def test_a_stage_that_has_become_shorter_ends(recipe_of, stopped_at, resume):
+    out = stopped_at(9, "checkpoint.every=1")
+    shorter = recipe_of(RUN, "stage.1.epochs=", "stage.1.steps=1")
+    resume(out, shorter)
+    assert read_json(out / "manifest.json")["status"] == "finished"
 
 
 def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of, stopped_at, resume):
@@ -631,9 +465,7 @@ def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of, stopped_at, resu
 # --- refused without harm ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "manifest", [None, "", "{", "[]", "{}", '{"status": "finished"}']
-)
+@pytest.mark.parametrize("manifest", [None, '{"status": "finished"}'])
 def test_a_directory_without_a_run_that_has_not_finished_cannot_be_resumed(
     manifest, tmp_path, resume
 ):
@@ -665,9 +497,10 @@ def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
 
 
 def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(
-    stopped, resume
+    stopped_at, resume
 ):
-    (kept,) = (stopped / "checkpoints" / "pairs").glob("kept-*")
+    stopped = stopped_at(10, "checkpoint.every=1")
+    kept, *_ = (stopped / "checkpoints" / "pairs").glob("kept-*")
     left = [
         stopped / ".encoder.0a1b2c3d.tmp",
         stopped / ".manifest.json.0a1b2c3d.tmp",

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from sentbed import PluginError, RunError, hookimpl, run
+from sentbed import PluginError, RunError, hookimpl, resume, run
 from sentbed._registry.registry import LIFECYCLE_HOOKS
-from sentbed._run.resume import resume
-from sentbed._run.trackers import RETURNS
 from toy_plugin import RECIPE, Notes, Recorder
 
 NOTES = (
@@ -106,29 +104,6 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
         ] == [warnings[0].removeprefix("warning: ")]
 
 
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("hook", sorted(RETURNS.keys() - {"run_resumed"}))
-def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
-    hook, plugins, capsys, run_recipe
-):
-    before = numbers(run_recipe(name="before"))
-    for number, result in enumerate((3, "state", ("state",), ("state", object()))):
-        tracker = failing(hook, result=result)
-        plugins.manager.register(tracker, name=f"odd:{number}")
-        capsys.readouterr()
-        assert numbers(run_recipe(name=str(number))) == before
-        plugins.manager.unregister(tracker)
-        warnings = [
-            line
-            for line in capsys.readouterr().err.splitlines()
-            if line.startswith("warning: ")
-        ]
-        assert len(warnings) == 1
-        assert warnings[0].startswith(
-            f"warning: the plugin `odd:{number}` failed in `{hook}`: "
-        )
-
-
 def test_a_tracker_that_is_required_ends_the_run_with_its_name(
     recorder, out, monkeypatch, run_recipe
 ):
@@ -196,60 +171,3 @@ def test_a_tracker_that_exits_costs_itself_alone(plugins, out, run_recipe):
     assert warning.startswith(
         "the plugin `odd` failed in `stage_started`: SystemExit: 0 @ "
     )
-
-
-class Misspelt:
-    @hookimpl
-    def step_finnished(self, step):
-        """Do nothing."""
-
-
-class Argument:
-    @hookimpl
-    def step_finished(self, stepp):
-        """Do nothing."""
-
-
-class Offering:
-    @hookimpl
-    def poolers(self):
-        return []
-
-
-@pytest.mark.parametrize(
-    ("build", "wrong"),
-    [
-        (lambda: None, "it implements no hook; decorate methods"),
-        (Misspelt, "no hook `step_finnished` of a run. Did you mean `step_finished`?"),
-        (Argument, "Argument(s) {'stepp'} are declared in the hookimpl"),
-        (Offering, "there is no hook `poolers` of a run."),
-    ],
-)
-def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
-    build, wrong, plugins, out, monkeypatch, run_recipe
-):
-    before = plugins.manager.list_name_plugin()
-    monkeypatch.setattr(Notes, "build", lambda _: build())
-
-    with pytest.raises(PluginError) as caught:
-        run_recipe(
-            RECIPE
-            + '\n[[tracker]]\nuse = "notes"\n'
-            + '[[tracker]]\nuse = "notes"\nfile = "x"\n'
-        )
-    assert str(caught.value).startswith("the tracker `notes` of `toy_plugin` built ")
-    assert wrong in str(caught.value)
-    assert plugins.manager.list_name_plugin() == before
-    assert not (out / "manifest.json").exists()
-
-
-def test_a_wrapper_of_a_hook_of_a_run_is_refused(plugins, out, run_recipe):
-    class Wrapping:
-        @hookimpl(wrapper=True)
-        def run_started(self):
-            yield
-
-    plugins.manager.register(Wrapping(), name="odd")
-    run_recipe()
-    (warning,) = warnings_of(out)
-    assert "`odd` failed in `run_started`: TypeError: a hook of a run" in warning

@@ -6,13 +6,11 @@ A target is a function of a directory that returns a `Case`. A case that returns
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -344,106 +342,6 @@ def _encoder(place):
     return built
 
 
-def states(place):
-    """Training states of a run that was stopped, with and without their checksums made good again."""
-    from sentbed._files import SUMS_FILE
-    from sentbed._run.resume import resume
-
-    whole, copy = place / "whole", place / "copy"
-    recipe = place / "stopped.toml"
-    recipe.write_text(
-        SMALL + "[checkpoint]\nevery = 2\nkeep = 9\n" + STAGE + "steps = 4000\n"
-    )
-    step = _stop(recipe, whole)
-    _shorten(whole, step + 1)
-    (state,) = (whole / "states").iterdir()
-    files = [
-        file.relative_to(whole) for file in sorted(state.rglob("*")) if file.is_file()
-    ]
-    assert len(files) >= 3
-    files += [Path("manifest.json"), Path("resolved.toml")]
-    sums = state.relative_to(whole) / SUMS_FILE
-
-    def case(random):
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(whole, copy)
-        file = random.choice(files)
-        if random.random() < 0.3:
-            file = state.relative_to(whole) / "state.json"
-            _exchange_a_value(copy / file, random)
-        else:
-            damage(copy / file, random)
-        if file.parts[0] == "states" and file != sums and random.random() < 0.7:
-            _sum(copy / state.relative_to(whole))
-        resume(copy, None)
-
-    shutil.copytree(whole, copy)
-    resume(copy, None)  # the whole one goes on
-    return case
-
-
-def _exchange_a_value(file, random):
-    """Exchange a value that a state has of the sampler or of a tracker for one of any type."""
-    content = json.loads(file.read_text())
-    place = random.choice([content["sampler"], *content["trackers"].values()])
-    while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        key = random.choice(keys)
-        if (
-            not isinstance(place[key], dict | list)
-            or not place[key]
-            or random.random() < 0.3
-        ):
-            break
-        place = place[key]
-    place[key] = random.choice(
-        [None, True, -1, 10**20, 0.5, float("nan"), "", "x", [], {}, [[]], {"a": 1}]
-    )
-    file.write_text(json.dumps(content))
-
-
-def _stop(recipe, out):
-    """Run a recipe in another process until a state is there, keep that one alone, and return its step."""
-    command = [sys.executable, "-m", "sentbed", "run", str(recipe), "--out", str(out)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while process.poll() is None and not [*(out / "states").glob("[0-9]*-*[1-9]*")]:
-        time.sleep(0.05)
-    process.terminate()
-    try:
-        process.wait(60)
-    finally:
-        process.kill()
-    *others, first = sorted((out / "states").glob("[0-9]*"))
-    for other in others:
-        shutil.rmtree(other)
-    return int(first.name.partition("-")[2])
-
-
-def _shorten(run, steps):
-    """Have a run that was stopped end after so many steps, so that to go on takes no time."""
-    for file in (run / "resolved.toml", *(run / "states").rglob("state.json")):
-        file.write_text(file.read_text().replace("steps = 4000", f"steps = {steps}"))
-    assert f"steps = {steps}" in (run / "resolved.toml").read_text()
-    for state in (run / "states").iterdir():
-        _sum(state)
-
-
-def _sum(state):
-    """Make the checksums of a state those of its files."""
-    from sentbed._files import SUMS_FILE
-
-    files = [
-        file for file in state.rglob("*") if file.is_file() and file.name != SUMS_FILE
-    ]
-    sums = {
-        str(file.relative_to(state)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-    }
-    (state / SUMS_FILE).write_text(json.dumps(sums))
-
-
 def caches(place):
     """The caches of vectors and of streamed texts: what is read is what was written."""
     import numpy as np
@@ -686,7 +584,6 @@ TARGETS: Mapping[str, Callable[[Path], Case]] = {
         data_files,
         models,
         encoders,
-        states,
         caches,
         corpora,
         journals,

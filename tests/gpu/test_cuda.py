@@ -19,8 +19,7 @@ from engine_suite import EveryPair, TrainingSuite
 from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
-from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import BuildContext, Head, Training
+from sentbed.protocols import BuildContext, EncoderRecipe, Head, Training
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal

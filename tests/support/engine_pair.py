@@ -15,6 +15,7 @@ from sentbed.protocols import (
     LABEL,
     PROGRESS,
     Backbone,
+    EncoderRecipe,
     Engine,
     Head,
     Loss,
@@ -22,7 +23,7 @@ from sentbed.protocols import (
     Training,
     Transform,
 )
-from sentbed.tools import EncoderRecipe, misfits
+from sentbed.tools import misfits
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt

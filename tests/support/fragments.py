@@ -16,10 +16,10 @@ import click
 from blocks import ROOT
 from distributions import EXTRAS, WORKSPACE
 from sentbed._cli.main import main
-from sentbed._document.toml import Document, parse
 from sentbed._recipe.load import structure_recipe
-from sentbed._recipe.recipe import EncoderRecipe, Recipe, Stage
+from sentbed._toml import Document, parse
 from sentbed.errors import RecipeError
+from sentbed.protocols import EncoderRecipe, Recipe, Stage
 
 ENCODER: Mapping[str, Any] = {
     "backbone": {"use": "bert", "init": "random"},

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from sentbed import Encoder
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Runtime
+from sentbed.protocols import EncoderRecipe, Runtime
 from sentbed.tools import component_of
 from sentbed_poolers.template_prompt import TEMPLATES
 

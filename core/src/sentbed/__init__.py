@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from sentbed._locations import FilePath, ModelId, locate
     from sentbed._recipe.load import load_recipe
     from sentbed._run.encoder_building import build_encoder
-    from sentbed._run.resume import resume
-    from sentbed._run.runner import run
+    from sentbed._run.runner import resume, run
     from sentbed._version import __version__
     from sentbed.errors import (
         DataError,

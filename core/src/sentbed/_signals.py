@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +23,8 @@ A batch system sends the signal to every process, and a launcher forwards it as 
 class Stop:
     """Raises `KeyboardInterrupt` when a signal arrives; inside `patient`, the first signal is only recorded.
 
-    `asked` is the name of the recorded signal (`a signal` in a process that ignores SIGINT), or None. `say` is
-    called with a message when a signal is recorded; by default, the message is printed to standard error.
+    `asked` is the name of the recorded signal, or None. `say` is called with a message when a signal is recorded;
+    by default, the message is written to standard error.
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
@@ -36,24 +35,19 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals in the block.
+        """Handle the signals in the block, unless they are ignored or this is not the main thread.
 
-        A signal for which the program has set a handler of its own keeps it; another `Stop` is replaced until the
-        end of the block. In a thread other than the main thread, no signal is handled.
+        A study's worker ignores Ctrl-C, which it leaves to the process that started it.
         """
-        default_handlers = (signal.SIG_DFL, signal.default_int_handler)
-        replaced = {}
+        handlers = {}
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                handler = signal.getsignal(number)
-                is_of_stop = isinstance(getattr(handler, "__self__", None), Stop)
-                if handler in default_handlers or is_of_stop:
-                    replaced[number] = handler
-                    signal.signal(number, self._handle)
+                if signal.getsignal(number) not in (None, signal.SIG_IGN):
+                    handlers[number] = signal.signal(number, self._handle)
         try:
             yield
         finally:
-            for number, handler in replaced.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     @contextmanager
@@ -71,9 +65,6 @@ class Stop:
             return
         self._last_time = now
         name = signal.Signals(number).name
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-            # A study's worker leaves Ctrl-C to the process that started it, which then ends it by SIGTERM.
-            name = "a signal"
         if not self._patient or self.asked is not None:
             raise KeyboardInterrupt(f"ended by {name}")
         self.asked = name
@@ -81,9 +72,5 @@ class Stop:
 
 
 def _print_error(message: str) -> None:
-    """Print a message to standard error."""
-    try:
-        print(message, file=sys.stderr)
-    except RuntimeError:
-        # The signal came during a write to standard error, whose buffer refuses another one within it.
-        os.write(2, f"{message}\n".encode())
+    """Write a message to standard error, which `print` cannot do if the signal came during another `print`."""
+    os.write(2, f"{message}\n".encode())

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import parts_in, structure, unstructure
-    from sentbed._document.toml import Document, KeyPath, node_of
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import engine_of, self_contained
     from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -47,21 +46,12 @@ if TYPE_CHECKING:
         structure_recipe,
     )
     from sentbed._recipe.recipe import (
-        MAIN_ENCODER,
         RESOLVED,
         SCHEMA,
-        Checkpoint,
-        EncoderRecipe,
-        Evaluate,
-        Expected,
-        Recipe,
-        Run,
-        Stage,
-        Validate,
-        Watch,
         decisive,
         first_stages,
         resolved_toml,
+        runs_code,
     )
     from sentbed._recipe.recipe_differences import differences
     from sentbed._registry.computing_code import (
@@ -72,7 +62,6 @@ if TYPE_CHECKING:
     from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
     from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
-    from sentbed._run.best_weights import CHECKPOINTS
     from sentbed._run.encoder_building import head_seed
     from sentbed._run.manifest import MANIFEST
     from sentbed._run.report_json import record_json
@@ -83,8 +72,13 @@ if TYPE_CHECKING:
         run_in,
         train_first_stages,
     )
-    from sentbed._run.trackers import hook_faults
-    from sentbed._run.training_states import STATES, newest_state, write_state
+    from sentbed._run.training_states import (
+        CHECKPOINTS,
+        STATES,
+        newest_state,
+        write_state,
+    )
+    from sentbed._toml import Document, KeyPath, node_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

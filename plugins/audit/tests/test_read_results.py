@@ -107,7 +107,7 @@ def test_nothing_to_audit_is_an_error(tmp_path, name):
 def write_study(directory, scores):
     """Write a study of one cell with one run that has these scores; return the directory of the run."""
     recipe = {"run": {"name": "mine", "seed": 1}, "encoder": {"pooler": {}}}
-    run = directory / "run"
+    run = directory / "runs" / "key"
     run.mkdir(parents=True)
     (run / "manifest.json").write_text('{"status": "finished"}')
     (run / "resolved.toml").write_text(tomli_w.dumps(recipe))
@@ -120,12 +120,7 @@ def write_study(directory, scores):
         axes=(AxisInfo("pooler", ("mean",)),),
         baseline=None,
         excluded=(),
-        expected={},
-        cells=(
-            CellRecord(
-                "mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run", ()),)
-            ),
-        ),
+        cells=(CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", ()),)),),
     )
     write_study_record(directory, record)
     (directory / "study.toml").write_text("")

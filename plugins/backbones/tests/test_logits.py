@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed.protocols import BuildContext
-from sentbed.tools import EncoderRecipe, load_plugins
+from sentbed.protocols import BuildContext, EncoderRecipe
+from sentbed.tools import load_plugins
 from sentbed_backbones.bert import Bert
 
 LOGITS = frozenset({"logits"})

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import pytest
 from sentbed import Encoder
-from sentbed.tools import EncoderRecipe, component_of, load_plugins
+from sentbed.protocols import EncoderRecipe
+from sentbed.tools import component_of, load_plugins
 from sentbed_testing import SENTENCES
 
 MakeEncoder: TypeAlias = Callable[..., Path]

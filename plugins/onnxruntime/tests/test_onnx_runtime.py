@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 from sentbed import Encoder
-from sentbed.tools import EncoderRecipe, component_of, load_plugins
+from sentbed.protocols import EncoderRecipe
+from sentbed.tools import component_of, load_plugins
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_testing import SENTENCES
 

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 from sentbed import Encoder, RuntimeUnavailableError
-from sentbed.tools import EncoderRecipe, component_of, load_plugins
+from sentbed.protocols import EncoderRecipe
+from sentbed.tools import component_of, load_plugins
 from sentbed_openvino._torch.engine import streams_on
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES

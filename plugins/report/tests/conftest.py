@@ -23,7 +23,7 @@ def write_run(tmp_path):
 
     def write(name, *scores, directory=None, seed=1, status="finished", pooler=None):
         path = tmp_path / (directory or name)
-        path.mkdir()
+        path.mkdir(parents=True)
         recipe = {
             "run": {"name": name, "seed": seed},
             "encoder": {"pooler": pooler or {}},
@@ -91,13 +91,13 @@ def write_study(tmp_path, run_of):
             for seed in seeds:
                 directory = f"{'-'.join(labels)}-{seed}"
                 run_of(
-                    f"{name}/{directory}",
+                    f"{name}/runs/{directory}",
                     share,
                     seed,
                     f"{name}.{directory}",
                     use=labels[0],
                 )
-                runs.append(RunRecord(seed, "k", directory, ()))
+                runs.append(RunRecord(seed, directory, ()))
             of_axes = dict(zip(names, labels, strict=True))
             cells.append(CellRecord(", ".join(labels), of_axes, (), tuple(runs)))
         record = StudyRecord(
@@ -105,7 +105,6 @@ def write_study(tmp_path, run_of):
             axes=tuple(axes),
             baseline=baseline,
             excluded=(),
-            expected={},
             cells=tuple(cells),
         )
         write_study_record(place, record)

@@ -144,7 +144,7 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run):
         write_run("two", score("MR", 81.0, items=items_with(2))),
     ).output
     assert "neither ranked nor tested (one: MR): all predictions are the same" in text
-    assert "Not tested (two): the baseline's score is degenerate." in text
+    assert "Not tested (two): a score is not finite." in text
 
 
 def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):

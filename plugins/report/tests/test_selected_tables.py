@@ -37,7 +37,7 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     )
     (table,) = selected_tables([first_run, two, other])
     assert table.headings == ("MR", "CR", "Avg")
-    assert [row.name for row in table.rows] == ["a", "b/en@start", "b/en"]
+    assert [row.name for row in table.rows] == ["a-1", "b/en@start", "b/en"]
     values = []
     for row in table.rows:
         values.append([cell.value for cell in row.cells])

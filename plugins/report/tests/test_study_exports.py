@@ -10,7 +10,7 @@ import attrs
 import pandas
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import score_frame, to_json, write_exports
+from sentbed_report.study.exports import to_json, write_exports
 from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
@@ -43,23 +43,27 @@ def summary(data):
     return table
 
 
-def test_every_score_of_every_seed_is_a_row(data, summary):
-    frame = score_frame(data, [summary])
-    assert len(frame) == 2 * 2 * 3
-    assert frame.iloc[0].to_dict() == {
-        "evaluator": "transfer",
-        "protocol": "p",
-        "metric": "accuracy",
+def test_every_score_of_every_seed_is_a_row(data):
+    frame = study_frame(data)
+    assert len(frame) == 2 * 2 * 2
+    row = frame.iloc[0].to_dict()
+    assert row.pop("score") == data.cells[0].runs[0].scores[0]
+    assert len(row.pop("protocol_hash")) == 12
+    assert row == {
         "cell": "first",
-        "encoder": "en",
         "pooler": "first",
         "seed": 1,
+        "encoder": "en",
+        "evaluator": "transfer",
+        "protocol": "p",
+        "split": "test",
         "task": "MR",
+        "metric": "accuracy",
         "value": 50.0,
         "direction": "higher",
         "degenerate": "",
+        "axis": "",
     }
-    assert [*frame[frame.task == "AVG"].value] == [55.0, 56.0, 85.0, 86.0]
 
 
 @pytest.mark.parametrize("name", ["split", "score", "axis"])
@@ -95,19 +99,13 @@ def test_json_has_everything_and_no_numbers_that_are_not_finite(data, summary):
 
 def test_every_file_is_written(tmp_path, data):
     write_exports(tmp_path, data)
-    names = {
-        path.relative_to(tmp_path).as_posix()
-        for path in tmp_path.rglob("*")
-        if path.is_file()
-    }
-    assert names == {
-        *(f"tables/transfer-p.{suffix}" for suffix in ("md", "tex")),
-        *("tables/scores.csv", "results.json"),
-    }
+    assert {path.name for path in tmp_path.iterdir()} == {"tables", "results.json"}
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"transfer-p.md", "transfer-p.tex", "scores.csv"}
     written = pandas.read_csv(tmp_path / "tables" / "scores.csv", keep_default_na=False)
-    pandas.testing.assert_frame_equal(
-        written, score_frame(data, summarise(data)), check_dtype=False
-    )
+    frame = study_frame(data).drop(columns="score")
+    frame["pooler"] = frame["pooler"].astype(str)
+    pandas.testing.assert_frame_equal(written, frame, check_dtype=False)
 
 
 def test_scores_have_no_formulas_and_show_what_is_undefined(tmp_path, study_of):
@@ -116,7 +114,7 @@ def test_scores_have_no_formulas_and_show_what_is_undefined(tmp_path, study_of):
     lines = (tmp_path / "tables" / "scores.csv").read_text().splitlines()
     assert "'=1+1" in lines[1]
     assert ",nan," in lines[1]
-    assert ",-2," in lines[2]
+    assert lines[2].startswith("-2,")
 
 
 def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, study_of):
@@ -184,30 +182,4 @@ def test_numbered_names_take_no_other_tables_place(tmp_path, study_of):
     write_exports(tmp_path, with_added(data, named, "b"))
     names = {path.stem for path in (tmp_path / "tables").glob("*.tex")}
     assert names == {"transfer-p", "transfer-p-2", "transfer-p-2-2", "SCORES-2"}
-    assert (tmp_path / "tables" / "scores.csv").read_text().startswith("evaluator,")
-
-
-def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path, study_of):
-    write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0, "MR/f1": 2.0}}}))
-    tables = tmp_path / "tables"
-    (tables / "mine.tex").write_text("by hand")
-    outside = tmp_path / "outside.md"
-    outside.write_text("by hand")
-    assert (tables / "transfer-p-f1.md").is_file()
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert [table["name"] for table in results["tables"]] == [
-        "transfer-p",
-        "transfer-p-f1",
-    ]
-    results["tables"] += [{"name": "../outside"}, {"name": 3}]
-    results["tables"] += [{"name": "long" * 100}, {"name": "\0"}]
-    (tmp_path / "results.json").write_text(json.dumps(results))
-    write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
-    assert {path.name for path in tables.iterdir()} == {
-        *(f"transfer-p.{suffix}" for suffix in ("md", "tex")),
-        *("scores.csv", "mine.tex"),
-    }
-    assert outside.is_file()
-    for broken in ("", "[]", '{"tables": 3}', '{"tables": [{}]}'):
-        (tmp_path / "results.json").write_text(broken)
-        write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))
+    assert (tmp_path / "tables" / "scores.csv").read_text().startswith("cell,")

@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of):
     running, degenerate, (name, reason) = groups.left
     assert (running, degenerate) == (
         ("c", "it has not finished"),
-        ("d", "degenerate: one class only"),
+        ("d", "one class only"),
     )
     assert name == "e"
     assert "cannot be paired" in reason

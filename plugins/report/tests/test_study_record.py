@@ -19,7 +19,7 @@ from sentbed_report.study.study_record import (
     write_study_record,
 )
 
-RUN = RunRecord(1, "00ff", "cells/a-seed1-00ff", ("aa", "bb"))
+RUN = RunRecord(1, "00ff", ("aa", "bb"))
 RECORD = StudyRecord(
     name="poolers",
     axes=(AxisInfo("pooler", ("first", "mean")), AxisInfo("lr", ("1e-3",), (0.001,))),
@@ -32,9 +32,7 @@ RECORD = StudyRecord(
     ranks=(),
     decide=Decide(tasks=("MR",), confirm=2),
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
-    confirmation=ConfirmationRecord(
-        "mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee", ()),)
-    ),
+    confirmation=ConfirmationRecord("mean, 1e-3", (RunRecord(8, "11ee", ()),)),
 )
 
 
@@ -56,7 +54,7 @@ def test_a_study_is_read_as_it_was_written(tmp_path):
         ("cells", [{"name": "a", "labels": [], "differences": [], "runs": []}]),
         (
             "confirmation",
-            {"cell": "a", "runs": [{"seed": 1.5, "key": "", "directory": ""}]},
+            {"cell": "a", "runs": [{"seed": 1.5, "key": "", "evaluations": []}]},
         ),
     ],
 )

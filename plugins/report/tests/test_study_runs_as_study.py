@@ -27,10 +27,10 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of, tmp_path):
     ]
     study = runs_as_study(runs, tmp_path)
     a, b = study.cells
-    assert (a.name, b.name) == ("a", "b")
+    assert (a.name, b.name) == ("a1", "b")
     assert [run.seed for run in a.runs] == [1, 2]
     assert [run.seed for run in b.runs] == [1, 3]
-    assert (study.baseline, study.seeds, study.axes) == ("a", (1, 2, 3), ())
+    assert (study.baseline, study.seeds, study.axes) == ("a1", (1, 2, 3), ())
     assert a.differences == ()
     assert b.differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     assert b.runs[1].directory == Path("b2")
@@ -68,16 +68,17 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
     ]
     result = invoke("compare", *runs)
     assert result.exit_code == 0
-    assert "a (baseline)" in result.output
+    assert "a1 (baseline)" in result.output
     assert "Student's t over items" in result.output
     line, difference = [
-        line for line in result.output.splitlines() if line.startswith("b  ")
+        line for line in result.output.splitlines() if line.startswith("b1  ")
     ]
-    assert re.search(r"^b +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
+    assert re.search(r"^b1 +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
     assert line.endswith("†")
     assert "* ± " in line
     assert (
-        "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in result.output
+        "b1 differs from a1 in:\n  encoder.pooler.use: 'mean' -> 'first'"
+        in result.output
     )
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
@@ -147,7 +148,7 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
         "one: mean",
         (),
     )
-    assert study.cells[0].runs[0].directory == Path("one/first-1")
+    assert study.cells[0].runs[0].directory == Path("one/runs/first-1")
     # A run that comes first is the baseline.
     assert runs_as_study([alone, first], tmp_path).baseline == "alone"
     assert study.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
@@ -157,7 +158,7 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     result = invoke("compare", first, second, "--out", out)
     assert result.exit_code == 0, result.output
     document = json.loads((out / "results.json").read_text())
-    assert document["cells"][3]["runs"][1]["directory"] == "../two/mean-2"
+    assert document["cells"][3]["runs"][1]["directory"] == "../two/runs/mean-2"
 
 
 def test_the_table_of_a_study_has_its_cells_and_baseline(study_in):
@@ -172,7 +173,7 @@ def test_the_table_of_a_study_has_its_cells_and_baseline(study_in):
 def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
-    for manifest in place.parent.glob("*/*/manifest.json"):
+    for manifest in place.parent.glob("*/runs/*/manifest.json"):
         manifest.unlink()
 
     assert "no run of these studies has begun" in invoke("compare", place, other).output

@@ -143,7 +143,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
     assert dict(selection.left) == {
         "short": "it has 1 seed of 2",
         "lacks": "it has no score of E-dev under every seed",
-        "constant": "a deciding score is degenerate",
+        "constant": "a deciding score is not finite",
         "broken": "a deciding score is not finite",
     }
     # `lacks`, `constant` and `broken` were tried, and are not what it is better than.

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import average_column, corrected, judge_cell
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, with_runs
+from sentbed_report.study.study_data import AxisInfo, CellRun, with_runs
 from sentbed_report.study_page.published_section import published_notes
 from toy_study import with_added, with_fields
 
@@ -48,13 +46,26 @@ def only(data):
     return summary
 
 
+def names(summary):
+    return [row.name for row in summary.rows]
+
+
+def places_of(rows):
+    """The places of rows in the first column."""
+    return [row.cells[0].place for row in rows]
+
+
+def values(row):
+    return [cell.value for cell in row.cells]
+
+
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
 def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
     summary = only(study_of(TWO))
     assert summary.headings == ("MR", "CR", "Avg")
-    assert [row.name for row in summary.rows] == ["first", "mean"]
+    assert names(summary) == ["first", "mean"]
     mr = summary.rows[0].cells[0]
     assert (mr.value, mr.std, len(mr.seeds)) == (
         71.0,
@@ -126,12 +137,12 @@ def ranks_of(table, column):
 
 
 def test_ranks_are_those_that_the_paper_prints(study_of):
-    summary = only(sentbench(study_of, ranked_within=("backbone",)))
+    summary = only(sentbench(study_of, ranks=("backbone",)))
     for column, task in enumerate(("CR", "TREC")):
         expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
         assert ranks_of(summary, column) == expected
 
-    everywhere = only(sentbench(study_of, ranked_within=()))
+    everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
     ranks = []
     for value in values:
@@ -146,14 +157,14 @@ def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of):
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
     close = study_of(
         {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}},
-        ranked_within=(),
+        ranks=(),
     )
     assert ranks_of(only(close), 0) == [2, 1]
     thirds = {
         "a": {1: {"MR": 0.1}, 2: {"MR": 0.2}},
         "b": {1: {"MR": 0.2}, 2: {"MR": 0.1}},
     }
-    assert ranks_of(only(study_of(thirds, ranked_within=())), 0) == [1, 1]
+    assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
 def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
@@ -161,13 +172,9 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
         name: {1: {"MR": value}}
         for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()
     }
-    running = study_of(
-        {**numbers, "d": {1: {}}}, ranked_within=(), statuses={"d": "running"}
-    )
+    running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
-    useless = with_fields(
-        study_of(numbers, ranked_within=()), "c", degenerate="constant"
-    )
+    useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
@@ -199,7 +206,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
         (("MRPC", "QQP", "Avg"), "f1"),
         (("MRPC",), "mcc"),
     ]
-    assert [cell.value for cell in summaries[1].rows[0].cells] == [82.0, 78.0, 80.0]
+    assert values(summaries[1].rows[0]) == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
@@ -218,7 +225,7 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
     summary = only(
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
     )
-    assert [row.cells[0].place for row in summary.rows] == [1, 1, 2, None]
+    assert places_of(summary.rows) == [1, 1, 2, None]
 
 
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
@@ -229,7 +236,7 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
-        assert [row.cells[0].place for row in rows] == [None, 2, 1]
+        assert places_of(rows) == [None, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +251,10 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
     numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
     data = study_of(
         {name: {1: {"T/error": number}} for name, number in numbers.items()},
-        ranked_within=(),
+        ranks=(),
     )
     summary = only(with_fields(data, direction=direction))
-    assert [row.cells[0].place for row in summary.rows] == places
+    assert places_of(summary.rows) == places
     assert ranks_of(summary, 0) == ranks
 
 
@@ -266,7 +273,7 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
         )
     )
     late, half = summary.rows[2:]
-    assert (late.remark, [cell.value for cell in late.cells]) == ("waiting", [None] * 3)
+    assert (late.remark, values(late)) == ("waiting", [None] * 3)
     assert (half.remark, half.cells[0].value, half.cells[0].std) == (
         "failed, 1 of 3",
         60.0,
@@ -287,7 +294,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 
     data = with_scores(study_of(TWO, baseline="first"), several)
     (summary,) = summarise(data)
-    assert [row.name for row in summary.rows] == [
+    assert names(summary) == [
         "first/en",
         "first/zh",
         "mean/en",
@@ -308,14 +315,14 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [row.name for row in longer.rows] == ["first", "mean"]
-    assert [row.name for row in other.rows] == ["mean"]
-    assert [cell.value for cell in longer.rows[1].cells] == [
+    assert names(longer) == ["first", "mean"]
+    assert names(other) == ["mean"]
+    assert values(longer.rows[1]) == [
         None,
         pytest.approx(83.0),
         None,
     ]
-    assert [cell.value for cell in other.rows[0].cells] == [pytest.approx(77.0)]
+    assert values(other.rows[0]) == [pytest.approx(77.0)]
     assert (longer.apart, other.apart) == (
         "folds (10 against 5)",
         "folds (5 against 10)",
@@ -349,8 +356,8 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
     first, second = summarise(data)
-    assert [row.name for row in first.rows] == ["a"]
-    assert [row.name for row in second.rows] == ["b"]
+    assert names(first) == ["a"]
+    assert names(second) == ["b"]
 
 
 # --- significance ------------------------------------------------------------------------------------------
@@ -526,7 +533,6 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     assert summary.headings == ("MR", "CR", "Avg (2 of 4)")
     assert summary.note.endswith("; without SST2, TREC, whose data is missing")
     assert [len(cell.published) for cell in summary.rows[0].cells] == [1, 1, 0]
-    assert set(score_frame(data, [summary]).task) == {"MR", "CR", "AVG (2 of 4)"}
     *_, average = published_numbers(data, [summary])
     assert (average.row.key, average.row.found) == ("AVG", None)
 
@@ -569,7 +575,7 @@ def test_a_bare_task_is_its_first_metric(study_of):
 def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
-    assert [row.cells[0].place for row in rows] == [None, 2, 1]
+    assert places_of(rows) == [None, 2, 1]
     assert rows[1].cells[0].judged.reason == "a score is not finite"
 
 
@@ -595,49 +601,32 @@ def test_a_degenerate_score_has_no_place_and_no_mark(study_of, worst, seeds):
     data = with_scores(study_of(numbers, baseline="a", items=True), degenerate, worst)
     for row in only(data).rows:
         mr, trec, average = row.cells
-        bad = row.cell == worst
-        assert bool(trec.degenerate) == bool(average.degenerate) == bad
-        assert not mr.degenerate
-        if bad:
-            assert trec.degenerate == (
-                "one class" if len(seeds) == 2 else "one class (seed 2)"
-            )
-            assert "it includes TREC" in average.degenerate
-            assert (mr.place, trec.place, average.place) == (1, None, None)
+        is_bad = row.cell == worst
+        assert mr.degenerate == ""
         for cell in (trec, average):
+            assert cell.degenerate == ("one class" if is_bad else "")
+            assert math.isnan(cell.value) == is_bad
             # Nothing is tested against a baseline that says nothing, either.
             judged = cell.judged
-            if judged is not None and (bad or worst == "a"):
+            if judged is not None and (is_bad or worst == "a"):
                 assert (judged.p_value, judged.corrected) == (None, None)
-                assert (
-                    judged.reason
-                    == ("the score" if bad else "the baseline's score")
-                    + " is degenerate"
-                )
+                assert judged.reason == "a score is not finite"
+        if is_bad:
+            assert (mr.place, trec.place, average.place) == (1, None, None)
 
 
-def test_predictions_that_are_all_the_same_are_seen_in_the_items():
+@pytest.mark.parametrize("statistic", ["spearman", "matthews", "f1"])
+def test_predictions_that_are_all_the_same_are_seen_in_the_items(statistic):
     gold = np.arange(20.0)
     protocol = {"encoder": {}, "evaluator": {}}
-    for statistic in ("spearman", "matthews", "f1"):
-        same = Items(statistic, gold, np.full(20, 0.9998))
-        assert (
-            degenerate_of(Score("T", "m", 0.0, protocol, items=same))
-            == "all predictions are the same"
-        )
-        assert (
-            degenerate_of(
-                Score("T", "m", 0.0, protocol, items=Items(statistic, gold, gold))
-            )
-            == ""
-        )
-
-    assert (
-        degenerate_of(
-            Score("T", "m", 100.0, protocol, items=Items("mean", np.ones(20)))
-        )
-        == ""
-    )
+    score = Score("T", "m", 0.0, protocol)
+    same = attrs.evolve(score, items=Items(statistic, gold, np.full(20, 0.9998)))
+    good = attrs.evolve(score, items=Items(statistic, gold, gold))
+    mean = attrs.evolve(score, items=Items("mean", np.ones(20)))
+    run = CellRun("a", 1, "finished", scores=(same, good, mean))
+    reasons = [score.degenerate for score in run.scores]
+    assert reasons == ["all predictions are the same", "", ""]
+    assert math.isnan(run.scores[0].value)
 
 
 def test_a_table_with_a_cost_has_no_average_and_gives_no_wrong_reason(study_of):

@@ -107,7 +107,7 @@ def in_any_order(scores):
 
 def weights_of(directory):
     """Return time and content of the files of all encoders."""
-    files = [path for path in directory.glob("cells/*/encoder/**/*") if path.is_file()]
+    files = [path for path in directory.glob("runs/*/encoder/**/*") if path.is_file()]
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
@@ -156,7 +156,7 @@ def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(run, monke
 @pytest.mark.usefixtures("run_with_gap")
 def test_a_killed_evaluation_is_made_again(run, directory):
     whole = run(GAP, NEARNESS)
-    deleted, killed, *_ = sorted(directory.glob("cells/*/added/*/manifest.json"))
+    deleted, killed, *_ = sorted(directory.glob("runs/*/added/*/manifest.json"))
     deleted.unlink()
     killed.write_text(json.dumps({"status": "running"}))
     assert run(GAP, NEARNESS) == whole
@@ -168,7 +168,7 @@ def test_an_encoder_that_was_not_saved_fails_its_own_evaluation_alone(
     """As after a run in which the training of `zh` diverged, so that only `en` was saved."""
     of_en = NEARNESS.replace('"zh"', '"en"')
     whole = run(GAP, of_en)
-    for cell in directory.glob("cells/*"):
+    for cell in directory.glob("runs/*"):
         shutil.rmtree(cell / "added")
         shutil.rmtree(cell / "encoder" / "zh")
     assert run(GAP, of_en) == whole
@@ -231,7 +231,7 @@ def stopped(run, directory, monkeypatch):
             patch.setattr("sentbed._run.runner._save", interrupted)
             with pytest.raises(RunError, match="stopped"):
                 run(*evaluations)
-        (keys,) = directory.glob("cells/*/keys.json")
+        (keys,) = directory.glob("runs/*/keys.json")
         return keys
 
     return stop
@@ -255,7 +255,7 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert run(GAP, NEARNESS) == run_anew(GAP, NEARNESS)
     # The scores before training; those at the end are made by the code of now.
     assert len(list(keys.parent.glob("added/*"))) == 2
-    assert len(list(directory.glob("cells/*/added/*"))) == 2
+    assert len(list(directory.glob("runs/*/added/*"))) == 2
 
 
 @pytest.mark.whole
@@ -263,7 +263,7 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     "content", ["", "[]", '{"content": 3, "evaluations": 4}'], ids=len
 )
 def test_damaged_keys_are_no_keys(content, run, run_with_gap, directory):
-    for file in directory.glob("cells/*/keys.json"):
+    for file in directory.glob("runs/*/keys.json"):
         file.write_text(content)
     assert "evaluated, not trained again: 2 finished runs, with `gap`" in plan(
         directory
@@ -305,7 +305,7 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
         "left out: 2 finished runs of these cells under other keys (`keys.json`)"
         in lines
     )
-    for encoder in directory.glob("cells/*/encoder"):
+    for encoder in directory.glob("runs/*/encoder"):
         shutil.rmtree(encoder)
     (line,) = (line for line in plan(directory) if "--retrain" in line)
     assert line.startswith(

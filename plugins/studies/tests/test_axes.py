@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sentbed import RecipeError
 from sentbed._document.structuring import structure
-from sentbed._document.toml import parse
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._toml import parse
 from sentbed_studies.axes import (
     baseline_of,
     combinations,

@@ -8,9 +8,8 @@ import attrs
 import pytest
 from sentbed import DataError, FilePath
 from sentbed._files import sha256
-from sentbed._recipe.recipe import Evaluate
-from sentbed.protocols import Evaluator
-from sentbed_studies.cell_keys import CellKeys, directory_of, slug
+from sentbed.protocols import Evaluate, Evaluator
+from sentbed_studies.cell_keys import CellKeys
 from toy_plugin import RECIPE
 
 TABLE = RECIPE.replace(
@@ -202,19 +201,3 @@ def test_a_file_is_read_once_a_process_until_it_changes(key, put, monkeypatch):
     os.utime(file, (1_000_000_001, 1_000_000_001))
     assert key(TABLE) not in before
     assert read == [file] * 4
-
-
-def test_the_name_of_a_directory_is_made_of_harmless_letters():
-    assert slug("../first, α = 0.5") == "first_----0.5"
-    assert slug("///") == "cell"
-    path = directory_of("mean, x", 3, "0123456789abcdef")
-    assert path == Path("cells/mean_x-seed3-0123456789")
-
-
-def test_the_directory_of_a_run_under_a_prompt_names_the_prompt():
-    path = directory_of(
-        "mean, x", 3, "0123456789abcdef", 'This sentence: "{text}" means'
-    )
-    assert path == Path("cells/mean_x-This-sentence----text---means-seed3-0123456789")
-    long = directory_of("mean", 3, "0123456789abcdef", "word " * 20)
-    assert long == Path(f"cells/mean-{('word-' * 20)[:39]}-seed3-0123456789")

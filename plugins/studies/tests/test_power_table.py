@@ -152,6 +152,6 @@ def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its
     assert result.exit_code == 0, result.output
     assert result.output == "\n\n".join(map(str, tables)) + "\n"
     # The runs without their study: those of one recipe are a cell.
-    runs = [str(path) for path in (tmp_path / "study" / "cells").iterdir()]
+    runs = [str(path) for path in (tmp_path / "study" / "runs").iterdir()]
     again = power(*sorted(runs, key=lambda path: "0.25" in path), "--difference", "100")
     assert again.output.splitlines()[1:] == result.output.splitlines()[1:]

@@ -100,7 +100,7 @@ def test_shared_stages_change_no_score(put, tmp_path):
 
 
 def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(one_cell):
-    run = next((one_cell / "cells").iterdir())
+    run = next((one_cell / "runs").iterdir())
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["went_on_from"].startswith("pairs-")
     events = [
@@ -119,7 +119,7 @@ def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(one_c
 
 def weights(directory):
     """Return what is there of checkpoints, encoders and shared stages."""
-    runs = list((directory / "cells").iterdir())
+    runs = list((directory / "runs").iterdir())
     assert len(runs) == 4
     assert not list(directory.rglob(".*.gone"))
     kept = {
@@ -185,7 +185,7 @@ def test_shared_stages_leave_one_state_and_no_encoder(study, directory):
     (shared,) = (directory / "shared").iterdir()
     assert [path.name for path in (shared / "states").iterdir()] == ["01-00000000"]
     assert not (shared / "encoder").exists()
-    assert not list((directory / "cells").glob("*/states"))
+    assert not list((directory / "runs").glob("*/states"))
 
 
 # --- what is run -------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_cells_of_stages_that_failed_say_so(study, directory, fail):
 
 def test_a_cell_that_another_process_is_at_is_waited_for(study, directory, monkeypatch):
     run_study(study, directory, only=[{"lr": "0.5"}])
-    run = next(directory.glob("cells/0.5_0.0-seed1*"))
+    run = directory / read_data(directory).runs[0].directory
     manifest = run / "manifest.json"
     finished = manifest.read_text()
     manifest.write_text(finished.replace('"finished"', '"running"'))
@@ -384,20 +384,9 @@ def test_a_directory_whose_making_was_cut_short_is_taken_up(file, study, directo
 # --- what goes on ------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study, one_cell):
-    shutil.rmtree(one_cell / "cells")
-    for run in (one_cell / "shared").iterdir():
-        (run / "states" / "01-00000000" / "state.json").write_text("{}")
-    with pytest.raises(
-        RunError,
-        match="has left no state to go on from; remove it, and it is done again",
-    ):
-        run_study(study, one_cell, only=ONE_CELL)
-
-
 @pytest.mark.parametrize("manifest", ["", "{}"])
 def test_a_run_whose_manifest_is_damaged_begins_anew(manifest, study, one_cell):
-    (run,) = (one_cell / "cells").iterdir()
+    (run,) = (one_cell / "runs").iterdir()
     before = scores_of(one_cell)
     (run / "manifest.json").write_text(manifest)
     run_study(study, one_cell, only=ONE_CELL)

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import attrs
 import pytest
-from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import Head
+from sentbed.protocols import Head, Recipe
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.shared_work_plan import groups

@@ -65,18 +65,17 @@ twice = { evaluate = [
 """
 
 
-def test_cells_that_differ_in_evaluation_alone_share_all_stages(make):
-    _, work = make(AGAIN)
-    assert [names(prefix) for prefix in work.prefixes] == [["pairs", "tune"]] * 2
-
-
-def test_cells_that_are_evaluated_otherwise_before_the_first_stage_share_nothing(
-    make,
-):
-    _, work = make(
-        AGAIN.replace('encoder = "zh" }', 'encoder = "zh", at = ["start"] }')
-    )
+def test_cells_that_differ_in_evaluation_alone_are_one_run(make):
+    study, work = make(AGAIN)
+    assert [len(task.cells) for task in work.tasks] == [2, 2]
     assert work.prefixes == ()
+    once, twice = study.cells[0], study.cells[2]
+    (task, _) = work.tasks
+    # The evaluation before and after training is that of both cells, the other one that of the second.
+    assert [len(keys) for keys in task.keys_of_cells.values()] == [2, 3]
+    assert sorted(task.evaluation_keys) == sorted(task.keys_of_cells[twice.identity])
+    assert list(task.keys_of_cells) == [once.identity, twice.identity]
+    assert work.of([twice]).tasks == (task,)
 
 
 def test_a_longer_prefix_goes_on_from_a_shorter_one(make):
@@ -84,7 +83,8 @@ def test_a_longer_prefix_goes_on_from_a_shorter_one(make):
 path = "stage.tune.optimizer.lr"
 values = [0.5, 0.25]
 """
-    _, work = make(third + AGAIN)
+    dimensions = cut("zh", '"end"')
+    _, work = make(third + dimensions)
     depths = [prefix.depth for prefix in work.prefixes]
     assert depths == [0, 0, 1, 1, 1, 1]
     assert all(prefix.above in work.prefixes[:2] for prefix in work.prefixes[2:])

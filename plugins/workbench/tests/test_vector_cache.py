@@ -21,15 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from sentbed import Encoder, PluginError, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.recipe import Validate
-from sentbed._run.resume import resume
-from sentbed._run.runner import run
+from sentbed._run.runner import resume, run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
     Prepared,
     Score,
     Texts,
+    Validate,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_code_hashes as sources

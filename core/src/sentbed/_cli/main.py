@@ -6,7 +6,6 @@ Commands import their dependencies when they are called, so that `--help` is ins
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,11 +144,6 @@ def main(traceback: bool) -> None:
     help="Continue the run in this directory.",
 )
 @click.option(
-    "--replace",
-    is_flag=True,
-    help="Replace an unfinished run in the directory `--out`.",
-)
-@click.option(
     "--devices",
     type=click.IntRange(1),
     help="Number of devices to train and encode on; sets `runtime.devices`.",
@@ -160,7 +154,6 @@ def run(
     no_cache: bool,
     out: str | None,
     resumed: str | None,
-    replace: bool,
     devices: int | None,
 ) -> None:
     """Run RECIPE: train its encoders, and evaluate them. The last printed line is the path of the report.
@@ -168,8 +161,7 @@ def run(
     With `--resume DIR`, the run of RECIPE in DIR is continued where it stopped.
     """
     from sentbed._recipe.load import load_recipe
-    from sentbed._run.resume import resume as resume_run
-    from sentbed._run.run_directory import remove_unfinished
+    from sentbed._run.runner import resume as resume_run
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -179,10 +171,6 @@ def run(
 
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
-    if replace and out is None:
-        raise click.UsageError(
-            "`--replace` replaces the run in a directory: name the directory with `--out`"
-        )
 
     loaded = load_recipe(recipe, overrides)
     code = done_elsewhere(loaded.runtime, sys.argv[1:])
@@ -192,8 +180,6 @@ def run(
     if resumed is not None:
         result = resume_run(resumed, loaded)
     else:
-        if replace and out is not None:
-            remove_unfinished(Path(out))
         result = start_run(loaded, out)
 
     _print_result(result)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath, Located, Node, parse
 from sentbed._locations import absolute, locate
+from sentbed._toml import Document, KeyPath, Located, Node, parse
 from sentbed.errors import Problem, RecipeError, SentbedError
 
 EXTENDS = "extends"

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, Node, element_key, node_of
+from sentbed._toml import Document, Node, element_key, node_of
 from sentbed.errors import Problem, RecipeError, suggest
 
 COMMAND_LINE = "--set"

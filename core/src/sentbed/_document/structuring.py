@@ -28,8 +28,8 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn, override
 
 from sentbed._component_names import release_of
-from sentbed._document.toml import Document, KeyPath, Located
 from sentbed._locations import FilePath, ModelId, absolute
+from sentbed._toml import Document, KeyPath, Located
 from sentbed.errors import (
     PluginError,
     RecipeError,

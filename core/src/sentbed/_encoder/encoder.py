@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import attrs
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import Document, dotted
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -31,11 +30,10 @@ from sentbed._recipe.component_compatibility import (
     runtime_misfits,
 )
 from sentbed._recipe.load import component_of
-from sentbed._recipe.recipe import SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._toml import Document, dotted
 from sentbed.errors import (
     ModelError,
-    NotFiniteError,
     Problem,
     RecipeError,
     RunError,
@@ -43,9 +41,11 @@ from sentbed.errors import (
 )
 from sentbed.protocols import (
     ANY_TASK,
+    SHORTEST,
     BuildContext,
     BuiltBackbone,
     Encoded,
+    EncoderRecipe,
     Engine,
     Evaluation,
     Evaluator,
@@ -517,21 +517,6 @@ class Encoder(TextEncoder):
 
         primary = float(evaluation.primary)
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
-
-    def is_finite(self) -> bool:
-        """Whether all weights, and the vector of a sentence, are finite.
-
-        They are not if training has diverged.
-        """
-        if self.placed.broken_weight() is not None:
-            return False
-        import numpy as np
-
-        # Vectors of finite weights may overflow.
-        try:
-            return bool(np.isfinite(self.encode(["a sentence"])[0]).all())
-        except NotFiniteError:
-            return False
 
     def save(self, path: str | Path) -> None:
         """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.

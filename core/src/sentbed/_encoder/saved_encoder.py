@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._document.toml import parse
 from sentbed._files import SUMS_FILE, verified_sums
-from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
+from sentbed._recipe.recipe import SCHEMA, runs_code
 from sentbed._registry.registry import Plugins
+from sentbed._toml import parse
 from sentbed.errors import ModelError
+from sentbed.protocols import EncoderRecipe
 
 BACKBONE = "backbone"
 """Subdirectory of a saved encoder that has the backbone."""
@@ -48,7 +49,7 @@ def saved_recipe(
 
     encoder = document.without("schema")
     recipe = structure(encoder, EncoderRecipe, plugins, directory.resolve())
-    if recipe.runs_code and not trust_remote_code:
+    if runs_code(recipe) and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
             f"(`{directory / BACKBONE}/*.py`, or the hub's); read it, then pass `trust_remote_code=True` "

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed._document.structuring import parts_in
-from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.component_compatibility import (
     VECTORS,
     beyond_positions,
@@ -21,16 +20,8 @@ from sentbed._recipe.component_compatibility import (
     unread_output,
 )
 from sentbed._recipe.data_overlap import training_on_test_data
-from sentbed._recipe.recipe import (
-    PRETRAINED,
-    EncoderRecipe,
-    Evaluate,
-    Recipe,
-    Stage,
-    Validate,
-    Watch,
-)
 from sentbed._registry.registry import Plugins
+from sentbed._toml import Document, KeyPath
 from sentbed.errors import (
     Level,
     Problem,
@@ -41,13 +32,20 @@ from sentbed.errors import (
 )
 from sentbed.protocols import (
     LABEL,
+    PRETRAINED,
     Backbone,
     Component,
+    EncoderRecipe,
+    Evaluate,
     Evaluator,
     Loss,
+    Recipe,
     Runtime,
     Similarity,
+    Stage,
     StagePlace,
+    Validate,
+    Watch,
 )
 
 Fault: TypeAlias = tuple[str, KeyPath]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentbed._document.structuring import parts_in
-from sentbed._document.toml import KeyPath
+from sentbed._toml import KeyPath
 from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
     INSTRUCTION,
@@ -24,7 +24,7 @@ from sentbed.protocols import (
 )
 
 if TYPE_CHECKING:
-    from sentbed._recipe.recipe import EncoderRecipe
+    from sentbed.protocols import EncoderRecipe
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {

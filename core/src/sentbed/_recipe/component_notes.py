@@ -9,10 +9,9 @@ from types import TracebackType
 
 from sentbed._component_names import full_name
 from sentbed._document.structuring import parts_in
-from sentbed._document.toml import KeyPath
-from sentbed._recipe.recipe import Recipe, written_path
+from sentbed._toml import KeyPath
 from sentbed.errors import SentbedError
-from sentbed.protocols import Component
+from sentbed.protocols import Component, Recipe
 
 
 @contextmanager
@@ -27,8 +26,7 @@ def naming_components(recipe: Recipe) -> Iterator[None]:
         raise
     except Exception as error:
         for path, component in _raising(error.__traceback__, recipe):
-            path_in_file = written_path(recipe.document.data, path)
-            place = recipe.document.problem("", path_in_file)
+            place = recipe.problem("", path)
             error.add_note(f"in {full_name(component)}{place}")
         raise
 

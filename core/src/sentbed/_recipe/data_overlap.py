@@ -9,9 +9,8 @@ from typing import TypeAlias, get_type_hints
 
 from sentbed._document.structuring import parts_in
 from sentbed._locations import HUB, FilePath, locate, mentions
-from sentbed._recipe.recipe import Recipe
 from sentbed.errors import Problem, SentbedError
-from sentbed.protocols import DataSource, Evaluator
+from sentbed.protocols import DataSource, Evaluator, Recipe
 
 Identity: TypeAlias = Callable[[Path], Hashable]
 """Returns what tells a file from others: its resolved path, or the hash of its content."""

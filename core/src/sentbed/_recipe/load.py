@@ -19,14 +19,15 @@ from sentbed._document.structuring import (
     make_converter,
     structure,
 )
-from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.checks import check, check_components
-from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe, written_path
+from sentbed._recipe.recipe import SCHEMA
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._toml import Document, KeyPath
 from sentbed.errors import PluginError, Problem, RecipeError, unknown_keys
-from sentbed.protocols import RecipeTable
+from sentbed.protocols import MAIN_ENCODER, Recipe, RecipeTable
+from sentbed.protocols.recipe import written_path
 
 T = TypeVar("T")
 

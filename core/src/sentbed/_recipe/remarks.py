@@ -8,9 +8,8 @@ from pathlib import Path
 
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.data_overlap import choosing_by_test_data
-from sentbed._recipe.recipe import Recipe
 from sentbed.errors import Problem, SentbedError
-from sentbed.protocols import Component
+from sentbed.protocols import Component, Recipe
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> list[Problem]:

@@ -12,12 +12,28 @@ import attrs
 
 from sentbed.errors import PluginError, reason_of, shortened
 from sentbed.kinds import KINDS
-from sentbed.protocols.recipe_tables import CORE_TABLES, RecipeTable
 
 COMMAND, TABLE = "command", "recipe table"
 
 CORE_COMMANDS = frozenset({"check", "plugins", "run"})
 """Names of core's commands. A plugin cannot offer a command with such a name."""
+
+CORE_TABLES = frozenset(
+    {
+        "checkpoint",
+        "encoder",
+        "encoders",
+        "evaluate",
+        "expected",
+        "extends",
+        "run",
+        "runtime",
+        "schema",
+        "stage",
+        "tracker",
+    }
+)
+"""Top-level keys of a recipe that belong to core. A plugin cannot offer a table with such a key."""
 
 
 @attrs.frozen
@@ -89,7 +105,13 @@ def fault_of(kind: str, name: str, value: Any) -> str:
         if not isinstance(value, Command):
             return f"found {value!r}, expected a `click.Command`"
         return ""
-    base = RecipeTable if kind == TABLE else KINDS[kind].base
+    base: type[Any]
+    if kind == TABLE:
+        from sentbed.protocols import RecipeTable
+
+        base = RecipeTable
+    else:
+        base = KINDS[kind].base
     if fault := class_fault(base, value):
         return fault
     if not attrs.has(value) or value.__setattr__ is object.__setattr__:

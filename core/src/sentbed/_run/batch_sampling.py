@@ -100,8 +100,7 @@ class Sampler:
         """Return the next batch.
 
         Raises:
-            DataError: if the source returns too few rows, or there are too few rows without a common text to
-                fill the batch.
+            DataError: if there are too few rows without a common text to fill the batch.
         """
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
@@ -117,7 +116,6 @@ class Sampler:
     def state(self) -> dict[str, Any]:
         """Return the position of the sampler, as a table for JSON."""
         return {
-            "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
             "done": self._done,
             "position": self._position,
@@ -125,38 +123,15 @@ class Sampler:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the position of a sampler, which must have had the same data and arguments.
-
-        Raises:
-            DataError: if the state is from data or a batch size with another number of batches.
-        """
-        batches = state["batches_an_epoch"]
-        if batches != self.batches_an_epoch:
-            raise DataError(
-                f"the state of the sampler has {batches} batches an epoch, the data now gives "
-                f"{self.batches_an_epoch}; resume with the data and the batch size of the run that was saved"
-            )
+        """Restore the position of a sampler, which must have had the same data and arguments."""
         self._epoch = state["epoch"]
         self._done = state["done"]
         self._position = state["position"]
         self._deferred = dict.fromkeys(state["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
-        """Return the values of rows in each column, as the data set gives them in the current epoch.
-
-        Raises:
-            DataError: if the source returns too few values.
-        """
+        """Return the values of rows in each column, as the data set gives them in the current epoch."""
         columns = self._dataset.rows(rows.tolist(), self._epoch)
-        for column in self._columns:
-            count = len(columns.get(column, ()))
-            if count != len(rows):
-                raise DataError(
-                    f"the source ran dry: asked for {len(rows)} rows of `{column}`, it gave {count}, in "
-                    f"epoch {self._epoch + 1}, batch {self._done + 1} of {self.batches_an_epoch}; it must "
-                    f"give all of its {len(self._dataset)} rows in every epoch: check that its files are "
-                    "complete and have not changed"
-                )
         return {column: columns[column] for column in self._columns}
 
     def _next_distinct(self) -> tuple[NDArray[np.int64], dict[str, Sequence[Any]]]:

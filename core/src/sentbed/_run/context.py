@@ -1,4 +1,4 @@
-"""State of a run that its modules share: recipe, directory, facts, kept weights, hooks."""
+"""State of a run that its modules share: recipe, directory, facts, kept weights, history, hooks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import attrs
 
-from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins
 from sentbed._run.evaluations import Evaluations
-from sentbed._run.training_states import Kept
+from sentbed._run.history import History
+from sentbed._run.training_states import Kept, State
 from sentbed._signals import Stop
 from sentbed.errors import shortened_lines
-from sentbed.protocols import Run
+from sentbed.protocols import Recipe, Run
 
 
 @attrs.define(eq=False)
@@ -22,30 +23,45 @@ class RunContext:
 
     directory: Path
     recipe: Recipe
+    plugins: Plugins
+    resumed: State | None = None
+    """Training state from which the run goes on; None for a run that begins."""
 
     facts: dict[str, Any] = attrs.field(factory=dict)
     """Content of the manifest so far; the modules of the run add to it."""
+    history: History = attrs.field(factory=History)
     kept: dict[str, Kept] = attrs.field(factory=dict)
     """Kept weights of each finished stage."""
     stepped: bool = False
-    """Whether this process has changed the weights of the encoders, or has reached the end of training.
-
-    If not, a resumed run that fails need not save its encoders: those on disk have the same weights.
-    """
+    """Whether this process has changed the weights of the encoders."""
+    report: Path = attrs.field(init=False)
+    """File that the user should open; set when the run has finished."""
 
     stop: Stop = attrs.field(factory=Stop)
     """Handles the signals that end the run."""
-    evaluations: Evaluations = attrs.field(factory=Evaluations)
+    evaluations: Evaluations = attrs.field(init=False)
     """The evaluations of the run, with the data that evaluators have read."""
     hooks: Any = None
     """Calls the lifecycle hooks of all plugins and trackers, while they follow the run."""
     run: Run = attrs.field(init=False)
     """Read-only view of the run, for hooks."""
 
-    @run.default
-    def _run(self) -> Run:
+    def __attrs_post_init__(self) -> None:
+        if self.resumed is not None:
+            self.facts.update(self.resumed.facts)
+            self.kept.update(self.resumed.kept)
+            self.history = self.resumed.history
+
+        self.evaluations = Evaluations(self.plugins)
         facts = MappingProxyType(self.facts)
-        return Run(self.recipe.run.name, self.directory, self.recipe, facts)
+        self.run = Run(self.recipe.run.name, self.directory, self.recipe, facts)
+
+    @property
+    def first_stage(self) -> int:
+        """Index of the first stage that has not finished."""
+        if self.resumed is None:
+            return 0
+        return self.resumed.stage
 
     def warn(self, message: str) -> None:
         """Send a warning to all plugins and trackers that follow the run."""

@@ -8,11 +8,11 @@ from functools import partial
 import attrs
 
 from sentbed._encoder.encoder import Encoder, engine_of
-from sentbed._recipe.recipe import Recipe, evaluations_of, written_path
+from sentbed._recipe.recipe import evaluations_of
 from sentbed._run.evaluations import Evaluations
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RunError, listed
-from sentbed.protocols import DrivesEncoder, Engine
+from sentbed.protocols import DrivesEncoder, Engine, Recipe
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
@@ -61,8 +61,7 @@ def build_on_engine(
         return Encoder.build(recipe.encoders[name], engine, texts, head_seed=seed)
     except ModelError as error:
         # The note says where the recipe has the backbone.
-        path = written_path(recipe.document.data, ("encoders", name, "backbone"))
-        place = recipe.document.problem("", path)
+        place = recipe.problem("", ("encoders", name, "backbone"))
         if place.file is not None:
             error.add_note(f"that is the backbone{place}")
         raise

@@ -9,16 +9,19 @@ import attrs
 
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._encoder.evaluated_encoder import EncodeBar
-from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     DrivesEncoder,
+    Evaluate,
     Evaluation,
     Evaluator,
     PartProgress,
     Preparation,
     Prepared,
+    Recipe,
+    Validate,
     VectorStore,
+    Watch,
 )
 
 Entry: TypeAlias = Evaluate | Validate | Watch

@@ -6,19 +6,19 @@ It is collected through the same lifecycle hooks that trackers implement.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
-from sentbed._json import from_plain, plain
+from sentbed._json import plain
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
     Evaluation,
     ExpectedRow,
-    RecipeParts,
+    Recipe,
     ReportData,
     Run,
     RunStatus,
@@ -29,9 +29,6 @@ from sentbed.protocols import (
     Watched,
 )
 
-STATE = "history"
-"""Name of the history among the states of trackers in a training state."""
-
 
 def _keys(score: Score) -> set[str]:
     """Return all keys of `[expected]` that match this score."""
@@ -41,8 +38,8 @@ def _keys(score: Score) -> set[str]:
 
 
 @attrs.define(eq=False)
-class HistoryState:
-    """What has happened in a run so far. A training state has it as JSON data."""
+class History:
+    """The scores, training curves, scatter plots and warnings of a run. A training state has them, too."""
 
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
     seconds: float = 0.0
@@ -53,64 +50,40 @@ class HistoryState:
     """The name of the encoder and the plot, for each scatter plot."""
     stages: list[StageCurve] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
+    _clock: float = attrs.field(factory=time.monotonic, init=False)
+    """Time at which this process began to work on the run."""
 
-
-class History:
-    """Collects the scores, training curves, scatter plots and warnings of a run."""
-
-    def __init__(self) -> None:
-        self._state = HistoryState()
-        self._clock = time.monotonic()
-        """Time at which this process began to work on the run."""
-
-    @property
-    def scores(self) -> list[Score]:
-        """All scores, in the order in which they were computed."""
-        return self._state.scores
-
-    @hookimpl
-    def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Restore the history from the training state."""
-        if STATE in states:
-            self._state = from_plain(states[STATE], HistoryState)
-
-    @hookimpl
-    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
-        """Return the whole history."""
-        state = attrs.evolve(self._state, seconds=self._seconds())
-        return STATE, plain(state)
-
-    def _seconds(self) -> float:
+    def total_seconds(self) -> float:
         """Return the duration of the run. The time in which no process worked on it does not count."""
-        return self._state.seconds + time.monotonic() - self._clock
+        return self.seconds + time.monotonic() - self._clock
 
     @hookimpl
     def warned(self, message: str) -> None:
         """Record the warning."""
-        self._state.warnings.append(message)
+        self.warnings.append(message)
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
         """Record the scores and scatter plots of an evaluation."""
-        self._state.scores += evaluation.scores
-        self._state.scatters += [(encoder, scatter) for scatter in evaluation.scatters]
+        self.scores += evaluation.scores
+        self.scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
     def stage_started(self, run: Run, stage: str) -> None:
         """Start the curves of a stage, or go on with the curves of a resumed stage."""
-        if self._state.stages and self._state.stages[-1].name == stage:
+        if self.stages and self.stages[-1].name == stage:
             return
         metric = "validation"
         for recipe_stage in run.recipe.stage:
             validate = recipe_stage.validate
             if recipe_stage.name == stage and validate is not None:
                 metric = validate.evaluator.name
-        self._state.stages.append(StageCurve(stage, metric=metric))
+        self.stages.append(StageCurve(stage, metric=metric))
 
     @hookimpl
     def step_finished(self, step: int, result: StepResult) -> None:
         """Add a step to the curves of the current stage."""
-        stage = self._state.stages[-1]
+        stage = self.stages[-1]
         # A step without a metric has NaN, so that every series has one value a step.
         for name in {**stage.metrics, **result.metrics}:
             values = stage.metrics.setdefault(name, [float("nan")] * len(stage.steps))
@@ -127,17 +100,17 @@ class History:
         best: bool,
     ) -> None:
         """Record the validation score."""
-        stage = self._state.stages[-1]
+        stage = self.stages[-1]
         stage.validations.append((step, float(score)))
         if best:
-            self._state.stages[-1] = attrs.evolve(stage, best_step=step)
+            self.stages[-1] = attrs.evolve(stage, best_step=step)
 
     @hookimpl
     def stage_finished(self, best_step: int) -> None:
         """Record the step whose weights the stage keeps: of `keep = "last"`, it need not have the best score."""
-        stage = self._state.stages[-1]
+        stage = self.stages[-1]
         if stage.validations:
-            self._state.stages[-1] = attrs.evolve(stage, best_step=best_step)
+            self.stages[-1] = attrs.evolve(stage, best_step=best_step)
 
     @hookimpl
     def observed(
@@ -156,7 +129,7 @@ class History:
 
     def _watched(self, encoder: str, scores: tuple[Score, ...]) -> Watched:
         """Return the curves of the current stage for these scores; the first evaluation creates them."""
-        curves = self._state.stages[-1].watched
+        curves = self.stages[-1].watched
         identity = _identity(scores)
         for watched in curves:
             if watched.encoder == encoder and _identity(watched.scores) == identity:
@@ -164,7 +137,7 @@ class History:
         curves.append(Watched(encoder, scores[0].evaluator, scores))
         return curves[-1]
 
-    def expected(self, recipe: RecipeParts) -> Iterator[ExpectedRow]:
+    def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield each number that the recipe expects, together with the measured number."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
         skipped_keys = _skipped_keys(final)
@@ -199,15 +172,15 @@ class History:
             name=run.name,
             status=status,
             error=reason,
-            started=self._state.started.isoformat(timespec="seconds"),
-            seconds=self._seconds(),
+            started=self.started.isoformat(timespec="seconds"),
+            seconds=self.total_seconds(),
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=tuple(self.scores),
             expected=tuple(self.expected(run.recipe)),
-            stages=tuple(self._state.stages),
-            scatters=tuple(self._state.scatters),
-            warnings=tuple(self._state.warnings),
+            stages=tuple(self.stages),
+            scatters=tuple(self.scatters),
+            warnings=tuple(self.warnings),
         )
 
 

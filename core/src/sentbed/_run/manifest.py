@@ -1,30 +1,51 @@
-"""Facts for the manifest of a run: versions of plugins and libraries, git commit, machine."""
+"""The manifest of a run: versions of plugins and libraries, git commit, machine, and facts of the run."""
 
 from __future__ import annotations
 
+import json
 import platform
-import re
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from sentbed._files import read_json, write_atomic
 from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
+from sentbed.errors import RunError
 
 MANIFEST = "manifest.json"
 """File of a run directory that has the manifest."""
 
 
+def write_manifest(
+    directory: Path,
+    name: str,
+    status: str,
+    facts: dict[str, Any],
+) -> None:
+    """Write the manifest of a run: its name, its status, and the facts so far."""
+    content = {"name": name, "status": status, **facts}
+    text = json.dumps(content, indent=2, default=str)
+    write_atomic(directory / MANIFEST, text + "\n")
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Return the manifest of a run. Raises `RunError` if there is none."""
+    try:
+        return dict(read_json(directory / MANIFEST))
+    except OSError as error:
+        raise RunError(
+            f"`{directory}` is not a run directory (no `{MANIFEST}` in it that can be read); name one"
+        ) from error
+
+
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return the versions of plugins and libraries, the git commit of the recipe, and facts about the machine."""
-    distributions = {"sentbed"}
     plugin_facts = []
     for plugin in plugins.plugins:
-        distributions.add(plugin.distribution)
         plugin_facts.append(
             {
                 "name": plugin.name,
@@ -38,7 +59,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     memory_gib = round(memory / 2**30, 1) if memory else None
     return {
         "plugins": plugin_facts,
-        "libraries": dict(_libraries(frozenset(distributions))),
+        "libraries": _libraries(),
         "python": platform.python_version(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git(recipe_directory or Path.cwd()),
@@ -52,21 +73,15 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 
 
 @cache
-def _libraries(distributions: frozenset[str]) -> dict[str, str]:
-    """Return the version of each installed library that these distributions or their extras require."""
-    names: set[str] = set()
-    versions: dict[str, str] = {}
-    for distribution in distributions:
-        with suppress(PackageNotFoundError):
-            for line in requires(distribution) or ():
-                name, *_ = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)
-                names.add(name.lower())
-    for name in sorted(names):
-        with suppress(PackageNotFoundError):
-            number: str | None = version(name)
-            if number is not None:
-                versions[name] = number
-    return versions
+def _libraries() -> dict[str, str]:
+    """Return the version of each installed distribution, by its name in lower case."""
+    versions = {}
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
+        # What an interrupted installation has left may have no name.
+        if name:
+            versions[name.lower()] = distribution.version
+    return dict(sorted(versions.items()))
 
 
 def _git(directory: Path) -> str | None:

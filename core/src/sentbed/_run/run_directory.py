@@ -1,4 +1,4 @@
-"""Directory of a run: made, locked, replaced and tidied."""
+"""Directory of a run: made, locked and tidied."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-from sentbed._files import TEMPORARY, locked, read_json, remove_directory
-from sentbed._run import training_states as states
-from sentbed._run.best_weights import prune_weights
+from sentbed._files import TEMPORARY, locked, remove_directory
 from sentbed._run.manifest import MANIFEST
-from sentbed._run.training_states import Kept
+from sentbed._run.training_states import STATES, Kept, prune_weights
 from sentbed.errors import RunError
 
 ENCODER = "encoder"
@@ -21,9 +18,6 @@ ENCODER = "encoder"
 
 LOCK = ".lock"
 """File of a run directory that a process locks while it works on the run."""
-
-UNFINISHED = ("running", "failed", "interrupted")
-"""Statuses of a run that another run may replace, unless the run is locked."""
 
 
 def new_directory(directory: Path) -> Path:
@@ -37,8 +31,8 @@ def new_directory(directory: Path) -> Path:
         ) from error
     if MANIFEST in names:
         raise RunError(
-            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
-            "not finished, take its place with `--replace`"
+            f"`{directory}` already holds a run; choose another `--out`, or move it away; if the run has not "
+            "finished, go on with it with `--resume`"
         )
     if names:
         raise RunError(
@@ -69,43 +63,6 @@ def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
     return {name: directory / name for name in names}
 
 
-def remove_unfinished(directory: Path) -> None:
-    """Remove the run in a directory, if there is one that has not finished, so that another run can replace it.
-
-    Raises:
-        RunError: if the run has finished, is in progress, or has a damaged manifest.
-    """
-    if not (directory / MANIFEST).is_file():
-        return
-    with alone(directory):
-        status = str(read_manifest(directory)["status"])
-        if status not in UNFINISHED:
-            raise RunError(
-                f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
-                "choose another `--out`, or move it away"
-            )
-        for path in directory.iterdir():
-            if path.name not in (LOCK, MANIFEST):
-                remove_directory(path)
-        # The manifest is removed last, so that the removal can be repeated if it is interrupted.
-        (directory / MANIFEST).unlink()
-
-
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """Return the manifest of a run, which has a `status`. Raises `RunError` if it is missing or damaged."""
-    file = directory / MANIFEST
-    try:
-        manifest = read_json(file)
-        manifest["status"]
-    except OSError as error:
-        raise RunError(
-            f"`{directory}` is not a run directory (no `{MANIFEST}` in it that can be read); name one"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"`{file}` is not what a run writes; move it away") from error
-    return dict(manifest)
-
-
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
     """Lock a run directory during a `with` block, so that no other process works on the run.
@@ -126,18 +83,14 @@ def tidy(
     kept: Mapping[str, Kept],
     keeps_state: bool,
 ) -> None:
-    """Remove the training states of a finished run, and temporary files of killed processes.
+    """Remove what a finished run does not need: training state, weights that are not `kept`, temporary files.
 
-    The newest training state, which refers to the `kept` weights, is removed last, so that tidying can be
-    repeated if it is interrupted. With `keeps_state`, it stays, for the runs that go on from it.
+    The training state is removed last, so that tidying can be repeated if it is interrupted. With `keeps_state`,
+    it stays, for the runs that go on from it.
     """
-    for newest in states.saved_states(directory)[:1]:
-        states.prune(directory, newest, 1)
     for stage, weights in kept.items():
-        prune_weights(directory, stage, weights)
-
+        prune_weights(directory, stage, {weights.directory})
     for path in list(directory.rglob(f".*{TEMPORARY}")):
         remove_directory(path)
-
     if not keeps_state:
-        remove_directory(directory / states.STATES)
+        remove_directory(directory / STATES)

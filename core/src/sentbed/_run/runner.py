@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -25,22 +23,14 @@ from sentbed._recipe.data_overlap import (
     files_of,
     training_on_test_data,
 )
-from sentbed._recipe.recipe import (
-    PRETRAINED,
-    RESOLVED,
-    Recipe,
-    decisive,
-    first_stages,
-    resolved_toml,
-)
+from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
-from sentbed._run.history import History
-from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.report_json import RECORD, record_json
+from sentbed._run.manifest import describe, read_manifest, write_manifest
+from sentbed._run.report_json import write_report
 from sentbed._run.run_directory import (
     alone,
     free_name,
@@ -48,16 +38,17 @@ from sentbed._run.run_directory import (
     saved_encoders,
     tidy,
 )
-from sentbed._run.state_saver import write_state
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import require_data
-from sentbed._run.training_loop import require_fit, train_stage
-from sentbed._run.training_states import State, newest_state, restoring
+from sentbed._run.training_loop import require_fit, save_state, train_stage
+from sentbed._run.training_states import State, newest_state
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, listed
+from sentbed.errors import RecipeError, RunError
 from sentbed.protocols import (
+    PRETRAINED,
     START,
     Engine,
+    Recipe,
     RunStatus,
     Score,
     VectorStore,
@@ -88,16 +79,6 @@ Share: TypeAlias = Callable[
 Its arguments are the store of a run, the encoders of the run, and `warn`.
 """
 
-COMPARED = (
-    "recipe",
-    "plugins",
-    "libraries",
-    "python",
-    "weights",
-    "tokenizers",
-)
-"""Facts that a resumed run compares with those of its training state."""
-
 
 def run(
     recipe: Recipe,
@@ -122,6 +103,34 @@ def run(
     return run_in(recipe, new_directory(directory), plugins)
 
 
+def resume(
+    directory: str | Path,
+    recipe: Recipe,
+    plugins: Plugins | None = None,
+) -> RunResult:
+    """Resume a stopped run from its training state.
+
+    The result is that of an uninterrupted run. If the runtime is deterministic, it is the same bit for bit. A run
+    that has no training state yet starts again.
+
+    Args:
+        directory: Directory of the run.
+        recipe: The recipe that the run was started with. If it is another one, the run goes on with it, and
+            warns.
+        plugins: Installed plugins; they are loaded by default.
+
+    Raises:
+        RunError: if there is nothing to resume.
+        Further errors: as for `run`.
+    """
+    directory = Path(directory)
+    if read_manifest(directory)["status"] == "finished":
+        raise RunError(
+            f"the run in `{directory}` has finished; there is nothing to resume"
+        )
+    return go_on(recipe, directory, plugins or load_plugins())
+
+
 def run_in(
     recipe: Recipe,
     directory: Path,
@@ -138,9 +147,10 @@ def run_in(
         encoders: Untrained encoders of the recipe, which another run has built; None to build them.
         share: Makes a vector store that several runs use together; None if the run uses its store alone.
     """
-    context = RunContext(directory, recipe)
-    work = partial(_train_and_evaluate, context, None, encoders or {}, share)
-    return _record(context, plugins, work)
+    context = RunContext(directory, recipe, plugins)
+    with _recorded(context):
+        _train_and_evaluate(context, encoders or {}, share)
+    return _result(context)
 
 
 def go_on(
@@ -148,11 +158,11 @@ def go_on(
     directory: Path,
     plugins: Plugins,
 ) -> RunResult:
-    """Go on with the run in a directory from its newest training state; start again if it has none."""
-    context = RunContext(directory, recipe)
-    resumed, warnings = _resumed(context)
-    work = partial(_train_and_evaluate, context, resumed, {}, None)
-    return _record(context, plugins, work, resumed, warnings)
+    """Go on with the run in a directory from its training state; start again if it has none."""
+    context = RunContext(directory, recipe, plugins, newest_state(directory))
+    with _recorded(context):
+        _train_and_evaluate(context, {}, None)
+    return _result(context)
 
 
 def train_first_stages(
@@ -164,12 +174,19 @@ def train_first_stages(
     """Make the evaluations before training, and train only the first `count` stages of a recipe.
 
     The directory keeps the training state after these stages, from which other runs can go on. There are no
-    evaluations after training, and no saved encoders. A stopped run goes on from its newest training state.
+    evaluations after training, and no saved encoders. A stopped run goes on from its training state.
     """
-    context = RunContext(directory, recipe)
-    resumed, warnings = _resumed(context)
-    work = partial(_train_first_stages, context, count, resumed)
-    return _record(context, plugins, work, resumed, warnings, keeps_state=True)
+    context = RunContext(directory, recipe, plugins, newest_state(directory))
+    with _recorded(context, keeps_state=True):
+        first = first_stages(recipe, count)
+        _read_data(context, first)
+        with _engine_of(context, {}) as engine:
+            # Tokenizers may be trained on the texts of all stages.
+            encoders = build_encoders(recipe, engine, context.evaluations)
+            _check_encoders(context, first, encoders)
+            _evaluate_before_training(context, engine, encoders)
+            _train(context, count, encoders)
+    return _result(context)
 
 
 def evaluate_trained(
@@ -179,107 +196,88 @@ def evaluate_trained(
     plugins: Plugins,
 ) -> RunResult:
     """Make the evaluations after training with trained encoders, which are neither fitted nor saved again."""
-    context = RunContext(directory, attrs.evolve(recipe, stage=()))
-    work = partial(_evaluate_trained, context, encoders)
-    return _record(context, plugins, work)
+    recipe = attrs.evolve(recipe, stage=())
+    context = RunContext(directory, recipe, plugins)
+    with _recorded(context):
+        for remark in context.evaluations.prepare(recipe):
+            context.warn(remark)
+        context.evaluations.store = _store(context)
+        with _engine_of(context, encoders) as engine:
+            _record_encoders(context, encoders)
+            engine.seed(derive(recipe.run.seed, "evaluate"))
+            _evaluate(context, encoders, "end")
+    return _result(context)
 
 
-def _resumed(context: RunContext) -> tuple[State | None, list[str]]:
-    """Restore facts and kept weights of the newest training state; return it, and warnings of damaged states."""
-    state, damaged = newest_state(context.directory)
-    warnings = [f"{what}; going on from an older state" for what in damaged]
-    if state is not None:
-        context.facts.update(state.facts)
-        context.kept.update(state.kept)
-    return state, warnings
+@contextmanager
+def _recorded(context: RunContext, keeps_state: bool = False) -> Iterator[None]:
+    """Record the run that the `with` block does: trackers follow it, and a report is written at its end.
 
-
-def _record(
-    context: RunContext,
-    plugins: Plugins,
-    work: Callable[[], None],
-    resumed: State | None = None,
-    warnings: Sequence[str] = (),
-    keeps_state: bool = False,
-) -> RunResult:
-    """Do the work of a run in its locked directory; trackers follow it, and a report is written at its end.
-
-    Args:
-        context: The run.
-        plugins: Installed plugins.
-        work: Trains and evaluates.
-        resumed: Training state from which the work goes on; None for a run that begins.
-        warnings: Warnings to send to the trackers when the run has started.
-        keeps_state: Whether the last training state is kept after a run that finishes.
+    With `keeps_state`, the training state stays after a run that finishes.
     """
-    directory = context.directory
-    context.evaluations.plugins = plugins
-    history = History()
-    with (
-        context.stop.listening(),
-        alone(directory),
-        following(context, plugins, history),
-    ):
+    with context.stop.listening(), alone(context.directory), following(context):
         try:
-            _begin(context, plugins, resumed)
-            for warning in warnings:
-                context.warn(warning)
+            _begin(context)
             with naming_components(context.recipe):
-                work()
-            report = _close(context, history, "finished", None)
+                yield
+            context.report = _close(context, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
-            _close_failed(context, history, error)
+            _close_failed(context, error)
             raise
-        context.hooks.run_finished(run=context.run, report=report)
+        context.hooks.run_finished(run=context.run, report=context.report)
         with context.stop.patient():
-            tidy(directory, context.kept, keeps_state)
-
-    rows = history.expected(context.recipe)
-    unmet = tuple(row.key for row in rows if row.decides and not row.met)
-    scores = tuple(history.scores)
-    final = [score for score in scores if not score.encoder.endswith(START)]
-    undefined = tuple(score for score in final if math.isnan(score.value))
-    return RunResult(directory, report, scores, unmet, undefined)
+            tidy(context.directory, context.kept, keeps_state)
 
 
-def _begin(
-    context: RunContext,
-    plugins: Plugins,
-    resumed: State | None,
-) -> None:
+def _begin(context: RunContext) -> None:
     """Record facts, write recipe and manifest, and call the hook `run_started` or `run_resumed`."""
-    recipe, directory, facts = context.recipe, context.directory, context.facts
+    recipe, facts, resumed = context.recipe, context.facts, context.resumed
     recipe_directory = None
     if recipe.document.file:
         recipe_directory = Path(recipe.document.file).resolve().parent
-    facts.update(describe(plugins, recipe_directory))
+    facts.update(describe(context.plugins, recipe_directory))
     facts["seed"] = recipe.run.seed
     facts["recipe"] = key_of(resolved_toml(decisive(recipe)))
-    facts["code"] = computing_code(components_of(recipe), plugins)
+    facts["code"] = computing_code(components_of(recipe), context.plugins)
     if resumed is not None:
         position = {"stage": resumed.stage, "step": resumed.step}
         facts.setdefault("resumed", []).append(position)
 
-    write_atomic(directory / RESOLVED, resolved_toml(recipe))
+    write_atomic(context.directory / RESOLVED, resolved_toml(recipe))
     # The manifest is written last, since a directory with a manifest is taken for a run that can be resumed.
-    _write_manifest(context, "running")
+    write_manifest(context.directory, recipe.run.name, "running", facts)
 
+    hooks = context.hooks
     if resumed is None:
-        results = context.hooks.run_started(run=context.run)
+        results = hooks.run_started(run=context.run)
     else:
-        with restoring(resumed.directory(directory)):
-            results = context.hooks.run_resumed(
-                run=context.run, states=resumed.trackers
-            )
+        results = hooks.run_resumed(run=context.run, states=resumed.trackers)
     for tracker_facts in results:
         facts.update(tracker_facts)
 
+    if resumed is not None and facts["recipe"] != resumed.facts.get(
+        "recipe", facts["recipe"]
+    ):
+        context.warn(
+            "the recipe is not that with which the run was started; the result may differ from that of an "
+            "uninterrupted run"
+        )
 
-def _close_failed(
+
+def _close(
     context: RunContext,
-    history: History,
-    error: BaseException,
-) -> None:
+    status: RunStatus,
+    error: BaseException | None,
+) -> Path:
+    """Write the report and the final manifest. Return the file that the user should open."""
+    peak = peak_memory()
+    context.facts["peak_memory_gib"] = round(peak / 2**30, 2) if peak else None
+    report = write_report(context, status, error)
+    write_manifest(context.directory, context.recipe.run.name, status, context.facts)
+    return report
+
+
+def _close_failed(context: RunContext, error: BaseException) -> None:
     """Write the report of a failed or interrupted run, and call the hook `run_failed`.
 
     If that fails, for example because the disk is full, the second error becomes a note of `error`.
@@ -288,21 +286,30 @@ def _close_failed(
     if isinstance(error, KeyboardInterrupt):
         status = "interrupted"
     try:
-        _close(context, history, status, error)
+        _close(context, status, error)
         context.hooks.run_failed(run=context.run, error=error)
     except Exception as second:  # noqa: BLE001 - the first error must come through
         error.add_note(f"nor could the run be closed in order: {second}")
 
 
+def _result(context: RunContext) -> RunResult:
+    """Return the result of a run that has finished."""
+    scores = tuple(context.history.scores)
+    rows = context.history.expected(context.recipe)
+    unmet = tuple(row.key for row in rows if row.decides and not row.met)
+    final = [score for score in scores if not score.encoder.endswith(START)]
+    undefined = tuple(score for score in final if math.isnan(score.value))
+    return RunResult(context.directory, context.report, scores, unmet, undefined)
+
+
 def _train_and_evaluate(
     context: RunContext,
-    resumed: State | None,
     built: Mapping[str, Encoder],
     share: Share | None,
 ) -> None:
     """Evaluate the untrained encoders, train them stage by stage, save them, and evaluate them again."""
     recipe = context.recipe
-    _read_data(context, recipe, resumed)
+    _read_data(context, recipe)
     with _engine_of(context, built) as engine:
         encoders = dict(built)
         if not encoders:
@@ -312,43 +319,12 @@ def _train_and_evaluate(
         if store is not None and share is not None:
             context.evaluations.store = share(store, encoders, context.warn)
 
-        _evaluate_before_training(context, recipe, engine, encoders, resumed)
-        _train_and_save(context, resumed, encoders)
+        _evaluate_before_training(context, engine, encoders)
+        _train_and_save(context, encoders)
         _evaluate(context, encoders, "end")
 
 
-def _train_first_stages(
-    context: RunContext,
-    count: int,
-    resumed: State | None,
-) -> None:
-    """Evaluate the untrained encoders, and train the first `count` stages."""
-    recipe = first_stages(context.recipe, count)
-    _read_data(context, recipe, resumed)
-    with _engine_of(context, {}) as engine:
-        # Tokenizers may be trained on the texts of all stages.
-        encoders = build_encoders(context.recipe, engine, context.evaluations)
-        _check_encoders(context, recipe, encoders)
-        _evaluate_before_training(context, recipe, engine, encoders, resumed)
-        _train(context, recipe, resumed, encoders)
-
-
-def _evaluate_trained(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Evaluate trained encoders."""
-    for remark in context.evaluations.prepare(context.recipe):
-        context.warn(remark)
-    context.evaluations.store = _store(context)
-    with _engine_of(context, encoders) as engine:
-        _record_encoders(context, encoders)
-        engine.seed(derive(context.recipe.run.seed, "evaluate"))
-        _evaluate(context, encoders, "end")
-
-
-def _read_data(
-    context: RunContext,
-    recipe: Recipe,
-    resumed: State | None,
-) -> None:
+def _read_data(context: RunContext, recipe: Recipe) -> None:
     """Read the data of evaluations, check that of stages that have not ended, and open the vector store.
 
     `recipe` is that of what the run does: it may have only the first stages.
@@ -365,7 +341,7 @@ def _read_data(
     if problems:
         raise RecipeError(problems)
 
-    if resumed is None:
+    if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
         for warning in (
             *untrained_layers(context.recipe),
@@ -374,8 +350,7 @@ def _read_data(
         ):
             context.warn(warning)
 
-    first = resumed.stage if resumed else 0
-    for stage in recipe.stage[first:]:
+    for stage in recipe.stage[context.first_stage :]:
         require_data(stage)
     context.evaluations.store = _store(context)
 
@@ -438,54 +413,33 @@ def _record_encoders(context: RunContext, encoders: Mapping[str, Encoder]) -> No
 
 def _evaluate_before_training(
     context: RunContext,
-    recipe: Recipe,
     engine: Engine,
     encoders: Mapping[str, Encoder],
-    resumed: State | None,
 ) -> None:
     """Evaluate the untrained encoders, and write the first training state; a resumed run has done both."""
     # Seeded again, since building encoders for other runs may have drawn random numbers.
-    engine.seed(derive(recipe.run.seed, "evaluate"))
-    if resumed is not None:
-        _warn_of_changes(context, resumed)
+    engine.seed(derive(context.recipe.run.seed, "evaluate"))
+    if context.resumed is not None:
         return
     _evaluate(context, encoders, "start")
-    if recipe.stage:
-        write_state(context, State(stage=0))
+    if context.recipe.stage:
+        save_state(context, State(stage=0))
 
 
-def _warn_of_changes(context: RunContext, resumed: State) -> None:
-    """Warn if recipe, versions or models are not those of the training state."""
-    facts = plain(context.facts)
-    changed = []
-    for name in COMPARED:
-        if name in resumed.facts and resumed.facts[name] != facts[name]:
-            changed.append(name)
-    if changed:
-        context.warn(
-            f"since the run was started, {listed(changed)} of `{MANIFEST}` have changed; the result may differ "
-            "from that of an uninterrupted run"
-        )
-
-
-def _train_and_save(
-    context: RunContext,
-    resumed: State | None,
-    encoders: Mapping[str, Encoder],
-) -> None:
+def _train_and_save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
     """Train the stages that are not finished, fit transforms, and save the encoders."""
+    recipe = context.recipe
     try:
-        _train(context, context.recipe, resumed, encoders)
-        # This holds even if this process has taken no step: encoders that were saved after an interruption may
-        # not have the final weights.
-        context.stepped = True
-        if context.recipe.stage:
+        sources = _train(context, len(recipe.stage), encoders)
+        final_sources = sources_of(recipe, len(recipe.stage))
+        _set_weights(context, final_sources, sources, encoders)
+        if recipe.stage:
             for encoder in encoders.values():
                 encoder.fit_transform()
     except BaseException as error:
         # The encoders are saved even after an interruption, since trained weights are the most costly result of
-        # the run. If a resumed run has not taken a step, the encoders on disk have the same weights.
-        if context.stepped or resumed is None:
+        # the run. If this process has not taken a step, there is nothing new to save.
+        if context.stepped:
             try:
                 _save(context, encoders)
             except Exception as second:  # noqa: BLE001 - the first error must come through
@@ -496,27 +450,22 @@ def _train_and_save(
 
 def _train(
     context: RunContext,
-    recipe: Recipe,
-    resumed: State | None,
+    count: int,
     encoders: Mapping[str, Encoder],
-) -> None:
-    """Train the stages of `recipe` that are not finished. Each encoder then has its final weights.
+) -> dict[str, str]:
+    """Train those of the first `count` stages that are not finished.
 
-    `recipe` is that of what the run does: it may have only the first stages of the run's recipe.
+    Return, for each encoder that has been trained, the name of the stage whose weights it has.
     """
+    recipe = context.recipe
     sources: dict[str, str] = {}
-    first = resumed.stage if resumed else 0
-    for index in range(first, len(recipe.stage)):
+    for index in range(context.first_stage, count):
         stage = recipe.stage[index]
         _set_weights(context, sources_of(recipe, index), sources, encoders)
-        state = None
-        if resumed is not None and resumed.stage == index and resumed.step > 0:
-            state = resumed
-        train_stage(context, index, encoders, state)
+        train_stage(context, index, encoders)
         sources.update(dict.fromkeys(recipe.trained(stage), stage.name))
-        write_state(context, State(stage=index + 1))
-
-    _set_weights(context, sources_of(recipe, len(recipe.stage)), sources, encoders)
+        save_state(context, State(stage=index + 1))
+    return sources
 
 
 def _set_weights(
@@ -566,24 +515,19 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
 
 def _store(context: RunContext) -> VectorStore | None:
     """Return the vector store of a plugin; None if there is none, or the recipe turns it off (`run.cache`)."""
-    plugins = context.evaluations.plugins
-    if not context.recipe.run.cache or plugins is None:
+    if not context.recipe.run.cache:
         return None
-    store: VectorStore | None = plugins.manager.hook.vector_store(
+    store: VectorStore | None = context.plugins.manager.hook.vector_store(
         run=context.run, warn=context.warn
     )
     return store
 
 
 def _save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
-    """Save all encoders, except those whose training has diverged."""
+    """Save all encoders."""
     directories = saved_encoders(context.directory, encoders)
     for name, encoder in encoders.items():
-        if context.recipe.stage and not encoder.is_finite():
-            # Training has diverged before a validation, so the weights are useless.
-            context.facts.setdefault("not_saved", []).append(name)
-        else:
-            encoder.save(directories[name])
+        encoder.save(directories[name])
 
 
 def _evaluate(
@@ -638,32 +582,3 @@ def _progressed(
 ) -> None:
     """Call the hook `evaluation_progressed`."""
     hooks.evaluation_progressed(**event, what=what, done=done, total=total)
-
-
-def _write_manifest(context: RunContext, status: str) -> None:
-    """Write the manifest: the name of the run, its status, and the facts so far."""
-    content = {"name": context.recipe.run.name, "status": status, **context.facts}
-    text = json.dumps(content, indent=2, default=str)
-    write_atomic(context.directory / MANIFEST, text + "\n")
-
-
-def _close(
-    context: RunContext,
-    history: History,
-    status: RunStatus,
-    error: BaseException | None,
-) -> Path:
-    """Write the report and the final manifest. Return the file that the user should open."""
-    peak = peak_memory()
-    context.facts["peak_memory_gib"] = round(peak / 2**30, 2) if peak else None
-    recipe = resolved_toml(context.recipe)
-    data = history.report_data(context.run, status, error, recipe)
-    sections = context.hooks.report_sections(run=context.run, data=data)
-    data = attrs.evolve(data, sections=tuple(chain.from_iterable(sections)))
-
-    record = context.directory / RECORD
-    # The numbers are written first, so that they are on disk even if writing the pages fails.
-    write_atomic(record, record_json(data))
-    pages = context.hooks.write_report(run=context.run, data=data)
-    _write_manifest(context, status)
-    return next(iter(pages), record)

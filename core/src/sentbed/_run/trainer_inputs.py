@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
-from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
-from sentbed._run.context import RunContext
 from sentbed.errors import DataError, suggest
-from sentbed.protocols import PROGRESS, Columns, Dataset, Tokenizer
+from sentbed.protocols import PROGRESS, Columns, Dataset, Recipe, Stage, Tokenizer
 
 LARGEST = float(np.finfo(np.float32).max)
 """Largest absolute value that a number in a column may have: the largest float32."""
@@ -26,7 +24,7 @@ class Feed:
 
     def __init__(
         self,
-        context: RunContext,
+        recipe: Recipe,
         stage: Stage,
         encoders: Mapping[str, Encoder],
     ) -> None:
@@ -36,7 +34,7 @@ class Feed:
         self._tokenizers: dict[str, Tokenizer] = {}
         self._frozen: dict[str, Encoder] = {}
         self._max_lengths: dict[str, int] = {}
-        for column, name in context.recipe.towers(stage).items():
+        for column, name in recipe.towers(stage).items():
             encoder = encoders[name]
             self._max_lengths[column] = length_of(stage, encoder)
             if name in stage.freeze:

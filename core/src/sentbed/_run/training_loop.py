@@ -1,30 +1,43 @@
-"""The training loop of a stage: takes steps, evaluates, and saves the training state."""
+"""The training loop of a stage: takes steps, validates, keeps the best weights, and saves the training state."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn, cast
 
+import attrs
+
 from sentbed._encoder.encoder import Encoder, pair_name
+from sentbed._files import write_directory
 from sentbed._recipe.checks import loss_of
-from sentbed._recipe.recipe import Recipe, Stage, Watch
 from sentbed._run.batch_sampling import Batch
-from sentbed._run.best_weights import Keeper
 from sentbed._run.context import RunContext
-from sentbed._run.state_saver import Saver
 from sentbed._run.trainer_inputs import Feed, length_of, sampler_of
-from sentbed._run.training_states import Kept, State, restoring
+from sentbed._run.training_states import (
+    CHECKPOINTS,
+    Kept,
+    State,
+    prune_weights,
+    restoring,
+    write_state,
+)
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
+    Recipe,
+    Stage,
     StepResult,
     TokenIds,
     Trainer,
     Training,
     TrainingEngine,
+    Validate,
+    Watch,
 )
 
 FIRST_ROWS = 5
@@ -35,18 +48,16 @@ def train_stage(
     context: RunContext,
     index: int,
     encoders: Mapping[str, Encoder],
-    resumed: State | None = None,
 ) -> None:
     """Train the stage of the recipe with this index.
 
     Afterwards, the encoders have the weights that the stage keeps: the best, or those after its last step.
 
-    With a training state `resumed`, the stage goes on from that state; with None, the stage starts from its
-    beginning. If an error or an interruption ends the stage early, the best weights so far are restored, and the
-    exception is raised again.
+    If the run has been resumed within the stage, it goes on from the training state. If an error or an
+    interruption ends the stage early, the best weights so far are restored, and the exception is raised again.
 
     Raises:
-        RunError: if the loss is no longer finite, or the data has changed since the run was started.
+        RunError: if the loss is no longer finite.
         DataError: if the data cannot be read.
     """
     loop = _Loop(context, index, encoders)
@@ -56,14 +67,37 @@ def train_stage(
         total_steps=loop.total_steps,
     )
     try:
-        loop.train(resumed)
+        loop.train()
     except BaseException as error:
         try:
-            loop.keeper.restore()
+            loop.restore_kept()
         except SentbedError as second:
             error.add_note(f"nor could the best weights be restored: {second}")
         raise
     loop.finish()
+
+
+def save_state(
+    context: RunContext,
+    state: State,
+    trainer: Trainer | None = None,
+) -> None:
+    """Write a training state, completed by the facts, kept weights, history and trackers of the run.
+
+    `trainer` is the trainer of the current stage; None if the stage has not begun.
+    """
+    history = context.history
+    history = attrs.evolve(history, seconds=history.total_seconds())
+    trackers = dict(context.hooks.tracker_state(run=context.run))
+    whole = attrs.evolve(
+        state,
+        facts=context.facts,
+        kept=context.kept,
+        history=history,
+        trackers=trackers,
+    )
+    save_trainer = None if trainer is None else trainer.save
+    write_state(context.directory, whole, save_trainer)
 
 
 class _Loop:
@@ -76,6 +110,7 @@ class _Loop:
         encoders: Mapping[str, Encoder],
     ) -> None:
         self.context = context
+        self.index = index
         self.encoders = encoders
         self.stage = stage = context.recipe.stage[index]
         self.trained = {name: encoders[name] for name in context.recipe.trained(stage)}
@@ -83,10 +118,18 @@ class _Loop:
         """Number of steps taken."""
         self.ended = False
         """Whether the stage has ended, after its last step or because validation did not improve."""
+        self.kept = Kept()
+        """The best weights so far."""
+        self.kept_by_state = Kept()
+        """The best weights to which the training state on disk refers."""
+        self.score: float | None = None
+        """Score of the last validation; None before the first."""
+        self.saved_at = time.monotonic()
+        """Time at which the last training state was written."""
 
         seed = context.recipe.run.seed
         dataset = _open(context, stage)
-        self.feed = Feed(context, stage, encoders)
+        self.feed = Feed(context.recipe, stage, encoders)
         self.sampler = sampler_of(stage, dataset, (seed, index))
         self.total_steps = stage.steps or 0
         if stage.epochs is not None:
@@ -96,8 +139,6 @@ class _Loop:
         first = next(iter(self.trained.values()))
         first.engine.seed(derive(seed, "stage", index))
         self.trainer = self._trainer(first)
-        self.keeper = Keeper(context, stage, encoders, self.trained)
-        self.saver = Saver(context, index, self.trainer, self.sampler, self.keeper)
 
     def _trainer(self, first: Encoder) -> Trainer:
         """Return the trainer; all encoders have the engine and the similarity of the `first`."""
@@ -115,47 +156,33 @@ class _Loop:
         placed = {name: encoder.placed for name, encoder in self.trained.items()}
         return cast(TrainingEngine, first.engine).trainer(placed, training)
 
-    def train(self, resumed: State | None) -> None:
+    def train(self) -> None:
         """Take steps until the last one, or until validation does not improve any more."""
-        if resumed is None:
-            # The initial weights are validated, too, since the stage may keep them.
-            self._evaluate()
-        else:
+        resumed = self.context.resumed
+        if resumed is not None and resumed.stage == self.index and resumed.step > 0:
             self._resume(resumed)
 
-        stop = self.context.stop
+        # The initial weights are validated, too, since the stage may keep them.
+        self._evaluate()
         while not self.ended:
             self.step += 1
-            with stop.patient():
-                interrupted = self._take_step()
-                reason = stop.asked or interrupted
-                if reason is not None:
-                    self._interrupt(reason, evaluated=False)
-
+            with self.context.stop.patient():
+                signal_elsewhere = self._take_step()
+                reason = self.context.stop.asked or signal_elsewhere
+                if reason is not None or self._is_state_due():
+                    self._save_state()
+            if reason is not None:
+                self._interrupt(reason)
             self._evaluate()
-            if not self.ended:
-                with stop.patient():
-                    self.saver.save_if_due(self.step)
-                if stop.asked is not None:
-                    self._interrupt(stop.asked, evaluated=True)
 
-    def _resume(self, resumed: State) -> None:
+    def _resume(self, state: State) -> None:
         """Go on from a training state."""
-        self.keeper.kept = resumed.kept_so_far or Kept()
-        self.step = resumed.step
-        self.ended = self.step == self.total_steps
-        if self.step > self.total_steps:
-            raise RunError(
-                f"the stage `{self.stage.name}` has {self.total_steps} steps, and {self.step} are done; "
-                "give it more"
-            )
-        with restoring(resumed.directory(self.context.directory)):
-            self.sampler.restore(resumed.sampler or {})
+        self.step = state.step
+        self.kept = self.kept_by_state = state.kept_so_far
+        with restoring(state.directory(self.context.directory)):
+            self.sampler.restore(state.sampler)
             # The trainer is loaded last, since building the rest may have drawn random numbers.
-            self.trainer.load(resumed.trainer(self.context.directory))
-        if not resumed.evaluated:
-            # The run was interrupted after the step, but before its evaluations.
-            self._evaluate()
+            self.trainer.load(state.trainer(self.context.directory))
 
     def _take_step(self) -> str | None:
         """Train on one batch.
@@ -182,12 +209,35 @@ class _Loop:
         )
         return result.interrupted
 
+    def _is_state_due(self) -> bool:
+        """Whether `[checkpoint]` asks for a training state after this step."""
+        rule = self.context.recipe.checkpoint
+        if rule.every is not None and self.step % rule.every == 0:
+            return True
+        return time.monotonic() - self.saved_at >= rule.minutes * 60
+
+    def _save_state(self) -> None:
+        """Write the training state after the current step."""
+        state = State(
+            stage=self.index,
+            step=self.step,
+            sampler=self.sampler.state(),
+            kept_so_far=self.kept,
+        )
+        save_state(self.context, state, self.trainer)
+        self.kept_by_state = self.kept
+        self.saved_at = time.monotonic()
+
     def _evaluate(self) -> None:
         """Run the evaluations of `validate` and `watch` that belong to the current step; set `ended`."""
-        is_last = self.step == self.total_steps
+        rule = self.stage.validate
+        is_last = self.step >= self.total_steps
+        self.ended = is_last
         with self._averaged():
-            out_of_patience = self.keeper.validate(self.step, is_last)
-            self.ended = is_last or (out_of_patience and self.step > 0)
+            if rule is not None and (is_last or self.step % rule.every == 0):
+                self._validate(rule)
+                if rule.patience is not None and self.step > 0:
+                    self.ended = is_last or self.kept.misses >= rule.patience
             for watch in self.stage.watch:
                 if self.ended or self.step % watch.every == 0:
                     self._watch(watch)
@@ -204,6 +254,59 @@ class _Loop:
         finally:
             self.trainer.swap_average()
 
+    def _validate(self, rule: Validate) -> None:
+        """Validate the encoders, and keep their weights if they are the best so far."""
+        first = next(iter(self.trained))
+        evaluation = self.context.evaluations.observe(self.encoders, rule, first)
+        self.score = evaluation.primary
+        is_best = self._is_best(rule, self.score)
+        is_saved = is_best and rule.keep == "best"
+        if not is_best:
+            self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
+        elif is_saved:
+            self._keep_weights()
+        else:
+            self.kept = Kept(step=self.step, score=self.score)
+
+        event = {
+            "run": self.context.run,
+            "stage": self.stage.name,
+            "step": self.step,
+        }
+        self.context.hooks.validated(**event, score=self.score, best=is_best)
+        if is_saved:
+            path = self.context.directory / self.kept.directory
+            self.context.hooks.checkpoint_saved(**event, path=path)
+
+    def _is_best(self, rule: Validate, score: float) -> bool:
+        """Whether a validation score is better than that of the kept weights."""
+        if rule.keep == "last" and rule.patience is None:
+            # The score does not matter.
+            return True
+        if math.isnan(score):
+            return False
+        return self.kept.score is None or score > self.kept.score
+
+    def _keep_weights(self) -> None:
+        """Save the current weights of the trained encoders as the best so far, and remove those that were."""
+        name = f"{CHECKPOINTS}/{self.stage.name}/kept-{self.step:08d}"
+
+        def save(directory: Path) -> None:
+            for encoder_name, encoder in self.trained.items():
+                encoder.save(directory / encoder_name)
+
+        run = self.context.directory
+        write_directory(run / name, save)
+        self.kept = Kept(name, self.step, self.score)
+        # A run that is killed goes on from the training state with the weights to which it refers.
+        prune_weights(run, self.stage.name, {name, self.kept_by_state.directory})
+
+    def restore_kept(self) -> None:
+        """Restore the best weights, if any were saved."""
+        if self.kept.directory:
+            for name, encoder in self.trained.items():
+                encoder.restore(self.context.directory / self.kept.directory / name)
+
     def _watch(self, watch: Watch) -> None:
         """Run an evaluation whose result is only shown."""
         trained = next(iter(self.trained))
@@ -216,9 +319,8 @@ class _Loop:
             evaluation=evaluation,
         )
 
-    def _interrupt(self, reason: str, evaluated: bool) -> NoReturn:
-        """Save the training state after the current step, and end the run; `evaluated` is as in `Saver.save`."""
-        self.saver.save(self.step, evaluated)
+    def _interrupt(self, reason: str) -> NoReturn:
+        """End the run, whose training state is saved."""
         error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
             f"{reason}: the state after step {self.step} is saved; "
@@ -247,7 +349,12 @@ class _Loop:
         """Restore the kept weights, and tell the hooks that the stage has ended."""
         if self.stage.ema is not None:
             self.trainer.swap_average()
-        kept = self.keeper.finish(self.step)
+        if not self.kept.directory:
+            self._keep_weights()
+        elif self.kept.step != self.step:
+            self.restore_kept()
+
+        kept = self.kept
         if kept.score is not None and math.isnan(kept.score):
             self.context.warn(
                 f"the validation of the stage `{self.stage.name}` has no defined score; the weights are those of "
@@ -306,14 +413,8 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
             f"{stage.batch_size}: a batch is all rows, with fewer negatives; lower `batch_size`"
         )
     facts = {"rows": rows, "sha256": dataset.fingerprint}
-    facts_of_stages = context.facts.setdefault("data", {})
-    earlier = facts_of_stages.get(stage.name, facts)
-    if earlier["sha256"] != facts["sha256"]:
-        context.warn(
-            f"the data of stage `{stage.name}` is not what it was when the run started"
-        )
     left_out = dict(dataset.left_out)
     if left_out:
         facts["left_out"] = left_out
-    facts_of_stages[stage.name] = facts
+    context.facts.setdefault("data", {})[stage.name] = facts
     return dataset

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.engine import (
         Columns,
-        EncoderParts,
         Engine,
         Head,
         PlacedEncoder,
@@ -81,17 +80,23 @@ if TYPE_CHECKING:
         ResolvedPrompt,
         Template,
     )
-    from sentbed.protocols.recipe_parts import (
-        EvaluateParts,
-        ExpectedParts,
+    from sentbed.protocols.recipe import (
+        MAIN_ENCODER,
+        PRETRAINED,
+        SHORTEST,
+        Checkpoint,
+        EncoderRecipe,
+        Evaluate,
+        Expected,
         InstalledPlugins,
-        RecipeParts,
-        StageParts,
-    )
-    from sentbed.protocols.recipe_tables import (
+        Recipe,
         RecipeTable,
+        RunTable,
+        Stage,
         TableTraits,
+        Validate,
         Variants,
+        Watch,
     )
     from sentbed.protocols.report_data import (
         START,

@@ -58,9 +58,9 @@ class Component(ABC):
     def misfits(self, place: Any) -> Iterator[str]:
         """Yield why the component cannot stand in its place. Each reason is a sentence that ends with a remedy.
 
-        The place of a backbone, a pooler or a transform is its encoder (`EncoderParts`). A runtime is asked about
-        each encoder that it is to run, and an evaluator about the one that it is to score. The place of a loss is
-        its stage (`StagePlace`). Core asks inner components, too.
+        The place of a backbone, a pooler or a transform is its encoder, an `EncoderRecipe`. A runtime is asked
+        about each encoder that it is to run, and an evaluator about the one that it is to score. The place of a
+        loss is its stage (`StagePlace`). Core asks inner components, too.
 
         A study leaves out combinations of parts that do not fit.
         """

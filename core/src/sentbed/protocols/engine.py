@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, optional
 
 from sentbed.protocols.components import (
-    Backbone,
     BuiltBackbone,
     Component,
     Loss,
@@ -19,45 +18,12 @@ from sentbed.protocols.components import (
     Output,
     Pooler,
     Schedule,
-    Similarity,
 )
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-class EncoderParts(Protocol):
-    """The part of a recipe that describes an encoder, as components see it: a `sentbed.tools.EncoderRecipe`."""
-
-    @property
-    def backbone(self) -> Backbone:
-        """The encoder's backbone."""
-
-    @property
-    def backbones(self) -> tuple[Backbone, ...]:
-        """The encoder's backbone, and a copy of it for each set of layers that a prompt selects."""
-
-    @property
-    def pooler(self) -> Pooler:
-        """The encoder's pooler."""
-
-    @property
-    def head(self) -> Head:
-        """The encoder's head."""
-
-    @property
-    def prompts(self) -> Sequence[object]:
-        """The encoder's prompts; the default prompt if the recipe has none."""
-
-    @property
-    def max_length(self) -> int:
-        """Maximum number of tokens of a sentence."""
-
-    @property
-    def similarity(self) -> Similarity | None:
-        """Similarity for comparing the encoder's texts; None for the cosine."""
 
 
 class Transform(Component):

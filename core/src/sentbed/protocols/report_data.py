@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from sentbed.protocols.evaluation import Scatter, Score
-from sentbed.protocols.recipe_parts import RecipeParts
+from sentbed.protocols.recipe import Recipe
 
 RunStatus: TypeAlias = Literal["finished", "interrupted", "failed"]
 """How a run ended."""
@@ -27,7 +27,7 @@ class Run:
 
     name: str
     directory: Path
-    recipe: RecipeParts
+    recipe: Recipe
     facts: Mapping[str, Any]
     """Content of the manifest so far: versions, machine, data, engine, counters."""
 

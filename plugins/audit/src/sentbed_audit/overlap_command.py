@@ -12,8 +12,7 @@ from sentbed.tools import echo
 from sentbed_audit.clean.seen_texts import NEAR
 
 if TYPE_CHECKING:
-    from sentbed.protocols import Score
-    from sentbed.tools import Recipe
+    from sentbed.protocols import Recipe, Score
     from sentbed_report.study.study_data import StudyData
 
     from sentbed_audit.clean.overlap import Training

@@ -13,7 +13,7 @@ from sentbed.protocols import (
     Backbone,
     BuildContext,
     BuiltBackbone,
-    EncoderParts,
+    EncoderRecipe,
 )
 
 from sentbed_backbones.model_file_checks import (
@@ -119,7 +119,7 @@ class Static(Backbone):
 
             yield hub_remark(self.model, self.revision, True)
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if all texts would get the vector of the same special token."""
         if self.special_tokens and "bidirectional" in place.pooler.needs:
             yield (

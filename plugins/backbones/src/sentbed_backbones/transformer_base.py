@@ -12,7 +12,7 @@ from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_json
 from sentbed.protocols import (
     Backbone,
-    EncoderParts,
+    EncoderRecipe,
     Intervention,
 )
 
@@ -199,7 +199,7 @@ class Transformer(Backbone):
 
             yield hub_remark(self.model, self.revision, self.init == "pretrained")
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield settings that have no effect under the pooler of the encoder."""
         reads = sorted(place.pooler.needs & READS.keys())
         if reads and self.layers != "last":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sentbed.protocols import Runtime
-from sentbed.tools import EncoderRecipe, Plugins, parts_in
+from sentbed.protocols import EncoderRecipe, Runtime
+from sentbed.tools import Plugins, parts_in
 
 
 def component_releases(

@@ -17,14 +17,8 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import sha256, write_atomic
-from sentbed.protocols import Dataset, DataSource, Runtime
-from sentbed.tools import (
-    EncoderRecipe,
-    Plugins,
-    load_plugins,
-    saved_recipe,
-    unstructure,
-)
+from sentbed.protocols import Dataset, DataSource, EncoderRecipe, Runtime
+from sentbed.tools import Plugins, load_plugins, saved_recipe, unstructure
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
 from sentbed_corpus.component_releases import component_releases

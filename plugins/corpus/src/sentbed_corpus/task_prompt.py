@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sentbed import Encoder
 from sentbed.errors import RunError, suggest
-from sentbed.protocols import TextTask
-from sentbed.tools import EncoderRecipe
+from sentbed.protocols import EncoderRecipe, TextTask
 
 
 def require_prompt(recipe: EncoderRecipe, key: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import (
-    EncoderParts,
+    EncoderRecipe,
     Evaluation,
     Evaluator,
     Items,
@@ -90,7 +90,7 @@ class Bitext(Evaluator):
             yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
         yield from self._files(1).problems()
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if `score` is `margin` and the encoder's similarity is not the cosine."""
         similarity = place.similarity
         if similarity is None or is_cosine(similarity):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import (
-    EncoderParts,
+    EncoderRecipe,
     Evaluation,
     Evaluator,
     Items,
@@ -138,7 +138,7 @@ class Retrieval(Evaluator):
             yield f"`split` is {self.split!r}, but a file of pairs is `train`, `dev` or `test`"
         yield from self._file.problems()
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if `similarity` is set and the encoder names another similarity."""
         similarity = place.similarity
         if similarity is not None and self.similarity not in (None, similarity.name):

@@ -7,7 +7,7 @@ from typing import Self
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import EncoderParts, Runtime
+from sentbed.protocols import EncoderRecipe, Runtime
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +27,7 @@ class GraphRuntime(Runtime):
             f"`{self.name}`"
         )
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield each reason why a graph cannot compute an encoder.
 
         A graph has no interventions, no weights in less than fp32, and no states of a prompt's template without a

@@ -7,8 +7,8 @@ from importlib.resources import files
 from typing import Any
 
 from sentbed import PluginError
-from sentbed.protocols import Component
-from sentbed.tools import Stage, parts_in
+from sentbed.protocols import Component, Stage
+from sentbed.tools import parts_in
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
 """Pattern for the beginning of a BibTeX entry, with its key."""

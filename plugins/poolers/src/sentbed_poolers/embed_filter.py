@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from attrs.validators import ge, gt, optional
 from sentbed import ModelError
-from sentbed.protocols import BuiltBackbone, EncoderParts, Transform
+from sentbed.protocols import BuiltBackbone, EncoderRecipe, Transform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ class EmbedFilter(Transform):
     reduce: bool = True
     """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
         if not all(backbone.predicts for backbone in place.backbones):
             yield (

@@ -12,7 +12,7 @@ from sentbed.protocols import (
     LABEL,
     BuiltBackbone,
     DataSource,
-    EncoderParts,
+    EncoderRecipe,
     Transform,
 )
 
@@ -52,7 +52,7 @@ class Whitening(Transform):
                 "`pairs`"
             )
 
-    def misfits(self, place: EncoderParts) -> Iterator[str]:
+    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if the encoder has several prompts, or vectors narrower than `dimensions`."""
         if len(place.prompts) > 1:
             yield (

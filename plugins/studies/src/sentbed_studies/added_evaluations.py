@@ -7,24 +7,27 @@ The keys of a run and of its evaluations are recorded in the run's file `keys.js
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RunError
 from sentbed.helpers import key_of, read_json, remove_directory, write_atomic
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     ENCODER,
     Plugins,
-    Recipe,
     engine_of,
     evaluate_trained,
     new_directory,
+    runs_code,
     saved_encoders,
     saved_recipe,
     train_first_stages,
 )
+from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import (
     KEYS,
     added_run,
@@ -129,6 +132,36 @@ def run_states(study: Path, work: Work) -> list[RunState]:
     return runs
 
 
+def lines_on_evaluations(states: Sequence[RunState]) -> Iterator[str]:
+    """Yield how many finished runs lack evaluations, and how many of them must be trained again for these."""
+    evaluated: Counter[str] = Counter()
+    trained_again = 0
+    missing: list[EvaluationKey] = []
+    for state in states:
+        if state.is_to_be_trained_again:
+            trained_again += 1
+            missing += state.missing
+        elif state.missing:
+            evaluated[_names_of_evaluators(state.missing)] += 1
+
+    for names, number in evaluated.items():
+        yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
+
+    if trained_again:
+        yield (
+            f"to be trained again (`--retrain`): {count(trained_again, 'finished run')}, which have kept no "
+            f"encoder to evaluate with {_names_of_evaluators(missing)}"
+        )
+
+
+def _names_of_evaluators(evaluations: Iterable[EvaluationKey]) -> str:
+    """Return the names of evaluators as text, without repetition."""
+    names: dict[str, None] = {}
+    for evaluation in evaluations:
+        names[f"`{evaluation.entry.evaluator.name}`"] = None
+    return ", ".join(names)
+
+
 def add_evaluations(
     run: Path,
     recipe: Recipe,
@@ -196,6 +229,6 @@ def _load_encoders(
     for name, directory in saved_encoders(run, recipe.encoders).items():
         if not directory.is_dir():
             continue
-        saved = saved_recipe(directory, plugins, recipe.encoders[name].runs_code)
+        saved = saved_recipe(directory, plugins, runs_code(recipe.encoders[name]))
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

@@ -11,11 +11,11 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic, write_directory
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
     RESOLVED,
-    Recipe,
     newest_state,
     resolved_toml,
     write_state,
@@ -43,11 +43,7 @@ def branch(
     Raises:
         RunError: if `source` has no intact training state from the end of these stages, or if the disk is full.
     """
-    try:
-        state, _ = newest_state(source)
-    except RunError:
-        state = None
-
+    state = newest_state(source)
     if state is None or (state.stage, state.step) != (stages, 0):
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,9 @@ import attrs
 from sentbed import FilePath, ModelId, locate
 from sentbed.errors import SentbedError
 from sentbed.helpers import key_of, sha256
-from sentbed.protocols import Component, DataSource, Evaluator
+from sentbed.protocols import Component, DataSource, Evaluate, Evaluator, Recipe
 from sentbed.tools import (
-    Evaluate,
     Plugins,
-    Recipe,
     components_of,
     computing_code,
     decisive,
@@ -248,35 +245,3 @@ def _hash(path: Path) -> str:
     if time.time() - last_change > _SETTLED:
         _hashes[key] = digest
     return digest
-
-
-def short(key: str) -> str:
-    """Return the part of a key that directory names contain."""
-    return key[:10]
-
-
-def slug(name: str) -> str:
-    """Return a cell's name with only characters that are safe in directory names."""
-    letters = re.sub(r"[^A-Za-z0-9._-]", "-", name.replace(", ", "_"))
-    return letters.strip("-._")[:80] or "cell"
-
-
-def directory_of(
-    cell: str,
-    seed: int,
-    key: str,
-    prompt: str = "",
-) -> Path:
-    """Return the directory of a cell's run, relative to the directory of the study.
-
-    `prompt` is the label of the run's prompt; empty in a study without prompts.
-    """
-    name = slug(cell)
-    if prompt:
-        name += f"-{prompt_slug(prompt)}"
-    return Path("cells") / f"{name}-seed{seed}-{short(key)}"
-
-
-def prompt_slug(prompt: str) -> str:
-    """Return a prompt's label with only characters that are safe in directory names."""
-    return slug(prompt)[:40].rstrip("-._")

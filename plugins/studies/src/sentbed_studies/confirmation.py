@@ -86,7 +86,7 @@ def confirmation_of(
     if not chosen.cell:
         return None
 
-    fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share, directory)
+    fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
     unfinished = tuple(task for task in fresh.tasks if not task.is_done(directory))
     return Confirmation(runs, fresh, unfinished)
 
@@ -97,7 +97,6 @@ def _with_fresh_seeds(
     name: str,
     keys: CellKeys,
     share: bool,
-    directory: Path,
 ) -> Work:
     """Return the runs of the cell `name`, with each prompt, under the seeds after the study's largest seed."""
     # `study.cells` has an entry for each prompt and seed of a cell; of each prompt, any entry will do.
@@ -113,4 +112,4 @@ def _with_fresh_seeds(
             run = attrs.evolve(entry.recipe.run, seed=seed)
             recipe = attrs.evolve(entry.recipe, run=run)
             fresh_entries.append(attrs.evolve(entry, seed=seed, recipe=recipe))
-    return plan_work(fresh_entries, keys, share, directory)
+    return plan_work(fresh_entries, keys, share)

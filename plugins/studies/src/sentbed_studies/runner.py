@@ -12,36 +12,36 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import remove_directory
-from sentbed.tools import Plugins, Recipe, load_plugins, locked, new_directory
+from sentbed.protocols import Recipe
+from sentbed.tools import Plugins, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
-from sentbed_report.formatting import count
+from sentbed_report.formatting import count, duration
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import manifest_status
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import run_states
-from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
+from sentbed_studies.progress import seconds_left
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
-from sentbed_studies.study import Cell, Entries, Study
+from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
-from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
-LONGEST_NAME = 100
-"""Maximum number of characters of a run's name, as in `[run]` of a recipe."""
+LONGEST_NAME = 80
+"""Maximum number of characters of the part of a run's name that says the study, the cell and the prompt."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -68,7 +68,7 @@ def run_study(  # noqa: PLR0913 - keywords
     retrain: bool = False,
     share: bool = True,
     say: Say = lambda _: None,
-    left: TimeLeft | None = None,
+    workers: int = 1,
 ) -> StudyResult:
     """Run all unfinished cells of a study.
 
@@ -88,7 +88,7 @@ def run_study(  # noqa: PLR0913 - keywords
         retrain: Whether to train a cell again if it lacks an evaluation and has no saved encoder.
         share: Whether cells share stages and forward passes, if `work` is planned here.
         say: Gets the lines of progress.
-        left: Updated with each finished run; progress lines then say how long the other runs will take.
+        workers: Number of runs that the executor does at a time, for the time left in progress lines.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
@@ -98,7 +98,7 @@ def run_study(  # noqa: PLR0913 - keywords
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
-    whole = work or plan_work(study.cells, CellKeys(plugins), share, directory)
+    whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
     to_train_again = _runs_to_train_again(directory, work, retrain)
@@ -116,7 +116,7 @@ def run_study(  # noqa: PLR0913 - keywords
             keep_going,
             say,
             total,
-            left,
+            workers,
             to_train_again=set(to_train_again),
         )
         _run_work(study, work, runner)
@@ -174,8 +174,6 @@ def _confirm(
     runner.say(
         f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"
     )
-    if runner.left is not None:
-        runner.left.chosen([task.directory for task in confirmation.unfinished])
 
     _run_work(study, work, runner)
     if study.table.keep != "all":
@@ -210,8 +208,8 @@ def _run_work(
     for tasks in work.bundles:
         jobs = []
         for task in tasks:
-            recipe = _single_run(task.cell.recipe)
-            run = attrs.evolve(recipe.run, name=_run_name(study, task.cell))
+            recipe = _single_run(task.recipe)
+            run = attrs.evolve(recipe.run, name=_run_name(study, task))
             recipe = attrs.evolve(recipe, run=run)
             again = task in runner.to_train_again
             jobs.append(Job(task, recipe, study.table.keep, again))
@@ -220,21 +218,14 @@ def _run_work(
     runner.do(bundles)
 
 
-def _run_name(study: Study, cell: Cell) -> str:
-    """Return the `run.name` of a cell: names of the study and of the cell, prompt and seed.
-
-    If it is too long for a name, the names of study and cell are cut, and a hash of the cell's name is added.
-    """
-    name = f"{study.name}.{slug(cell.name)}"
-    end = f"-seed{cell.seed}"
+def _run_name(study: Study, task: Task) -> str:
+    """Return the `run.name` of a cell: names of the study, the cell and the prompt, the seed, and a short key."""
+    cell = task.cell
+    name = f"{study.name}.{cell.name.replace(', ', '_')}"
     if cell.prompt:
-        end = f"-{prompt_slug(cell.prompt)}{end}"
-
-    if len(name) + len(end) <= LONGEST_NAME:
-        return name + end
-    digest = sha256(cell.name.encode()).hexdigest()[:8]
-    end = f"-{digest}{end}"
-    return name[: LONGEST_NAME - len(end)] + end
+        name += f"-{cell.prompt}"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:LONGEST_NAME]
+    return f"{safe}-seed{cell.seed}-{task.key[:8]}"
 
 
 def _single_run(recipe: Recipe) -> Recipe:
@@ -295,11 +286,14 @@ class _Runner:
     say: Say
     total: int
     """Number of runs of cells."""
-    left: TimeLeft | None = None
+    workers: int = 1
+    """Number of runs that the executor does at a time."""
 
     done: int = 0
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
+    took: list[float] = attrs.field(factory=list)
+    """Seconds of the runs of cells that have finished."""
     worked: bool = False
     """Whether at least one run was started, which may have failed; False if all had finished before."""
     to_train_again: set[Task] = attrs.field(factory=set)
@@ -348,9 +342,8 @@ class _Runner:
         if isinstance(outcome.job.run, Task):
             self.done += 1
             line = f"{self.done} of {self.total}: {line}"
-            if self.left is not None:
-                seconds = outcome.seconds if outcome.result == "finished" else None
-                self.left.ended(outcome.job.directory, seconds)
+            if outcome.result == "finished":
+                self.took.append(outcome.seconds)
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         if outcome.result != "was finished":
@@ -363,10 +356,9 @@ class _Runner:
                 raise self._error(outcome)
             return
 
-        if self.left is not None:
-            time_left = self.left.in_words()
-            if time_left is not None:
-                line += f"; about {time_left} left"
+        seconds = seconds_left(self.took, self.total - self.done, self.workers)
+        if seconds:
+            line += f"; about {duration(seconds)} left"
         self.say(line)
 
     def _error(self, outcome: Outcome) -> RunError:

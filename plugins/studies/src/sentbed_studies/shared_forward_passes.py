@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
-from sentbed.protocols import BuiltBackbone, PlacedEncoder, Transform, VectorStore
-from sentbed.tools import (
+from sentbed.protocols import (
+    BuiltBackbone,
     EncoderRecipe,
-    Progress,
+    PlacedEncoder,
     Recipe,
-    head_seed,
-    saved_encoders,
-    self_contained,
+    Transform,
+    VectorStore,
 )
+from sentbed.tools import Progress, head_seed, saved_encoders, self_contained
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
 

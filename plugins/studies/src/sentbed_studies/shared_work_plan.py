@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
 from sentbed.helpers import key_of
-from sentbed.tools import Recipe, first_stages
+from sentbed.protocols import Recipe
+from sentbed.tools import first_stages
+from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
+from sentbed_report.study.study_record import RUNS
 
 from sentbed_studies.cell_keys import (
     CellKeys,
     Content,
     EvaluationKey,
-    directory_of,
     is_from_files,
     reads_texts_of_evaluations,
-    short,
 )
 from sentbed_studies.shared_forward_passes import can_share
-from sentbed_studies.study import Cell
+from sentbed_studies.study import Cell, Identity
 
 Key: TypeAlias = str
 """Key of a run; see `cell_keys`."""
@@ -47,7 +48,7 @@ class Prefix:
     def directory(self) -> Path:
         """Run directory of the shared stages, relative to the directory of the study."""
         last = self.recipe.stage[self.count - 1]
-        return Path("shared") / f"{last.name}-{short(self.key)}"
+        return Path("shared") / f"{last.name}-{self.key}"
 
     @property
     def depth(self) -> int:
@@ -61,22 +62,36 @@ class Prefix:
 
 @attrs.frozen(eq=False)
 class Task:
-    """Run of one cell."""
+    """Run of a cell, or of several cells with the same weights."""
 
-    cell: Cell
+    cells: tuple[Cell, ...]
+    """Cells that have the same weights: one, or more if they differ only in their evaluations, or in nothing."""
+    recipe: Recipe = attrs.field(repr=False)
+    """Recipe of the first cell, with the evaluations of all cells."""
     key: Key
     """Key of the run: the hash of `content`."""
     content: Content = attrs.field(repr=False)
-    """Everything that determines the weights of the cell; see `CellKeys.training`."""
+    """Everything that determines the weights; see `CellKeys.training`."""
     evaluations: tuple[EvaluationKey, ...]
-    directory: Path
-    """Run directory of the cell, relative to the directory of the study."""
+    """Evaluations of all cells, in the order in which they are run."""
+    keys_of_cells: Mapping[Identity, tuple[Key, ...]] = attrs.field(repr=False)
+    """Identity of a cell -> keys of its evaluations, in the order in which they are run."""
     above: Prefix | None
-    """Longest prefix that the cell shares with others, from whose run it continues; None if it shares none."""
+    """Longest prefix that the run shares with others, from whose run it continues; None if it shares none."""
 
     @property
-    def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of the cell's evaluations, in the order in which they are run."""
+    def cell(self) -> Cell:
+        """The first of the cells."""
+        return self.cells[0]
+
+    @property
+    def directory(self) -> Path:
+        """Run directory, relative to the directory of the study."""
+        return RUNS / self.key
+
+    @property
+    def evaluation_keys(self) -> tuple[Key, ...]:
+        """Keys of the evaluations, in the order in which they are run."""
         return tuple(evaluation.key for evaluation in self.evaluations)
 
     def is_done(self, study: Path) -> bool:
@@ -89,7 +104,10 @@ class Task:
         return [evaluation for evaluation in self.evaluations if evaluation.key in keys]
 
     def __str__(self) -> str:
-        return str(self.cell)
+        others = len(self.cells) - 1
+        if not others:
+            return str(self.cell)
+        return f"{self.cell} (and {count(others, 'cell')} with the same weights)"
 
 
 @attrs.frozen(eq=False)
@@ -103,7 +121,7 @@ class Work:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Runs of all cells."""
+        """All runs."""
         return tuple(itertools.chain.from_iterable(self.bundles))
 
     def of(self, cells: Collection[Cell]) -> Work:
@@ -114,7 +132,7 @@ class Work:
         for bundle in self.bundles:
             tasks = []
             for task in bundle:
-                if task.cell.identity in identities:
+                if not identities.isdisjoint(task.keys_of_cells):
                     tasks.append(task)
                     used.update(chain(task.above))
             if tasks:
@@ -141,44 +159,56 @@ class Work:
 
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that continue from a prefix, directly or through longer prefixes."""
-        count = 0
-        for task in self.tasks:
-            if prefix in chain(task.above):
-                count += 1
-        return count
+        return sum(prefix in chain(task.above) for task in self.tasks)
 
 
 def plan_work(
     cells: Sequence[Cell],
     keys: CellKeys,
     share: bool = True,
-    study: Path | None = None,
 ) -> Work:
     """Return the runs of `cells`.
 
     Args:
         cells: Cells of a study.
         keys: Keys of runs and evaluations.
-        share: Whether cells share stages and forward passes.
-        study: Directory of the study. A run in it stays where it is if its cell has another name now.
+        share: Whether runs share stages and forward passes.
     """
-    shared: Sequence[Prefix | None] = [None] * len(cells)
-    indices_of_bundles = [[index] for index in range(len(cells))]
-    if share:
-        shared = _shared_stages(cells, keys)
-        indices_of_bundles = groups([cell.recipe for cell in cells])
+    contents: dict[Key, Content] = {}
+    cells_of_key: dict[Key, list[Cell]] = {}
+    for cell in cells:
+        content = keys.training(cell.recipe)
+        key = key_of(content)
+        contents[key] = content
+        cells_of_key.setdefault(key, []).append(cell)
 
-    contents = [keys.training(cell.recipe) for cell in cells]
-    run_keys = [key_of(content) for content in contents]
-    directories = _run_directories(cells, run_keys, study)
+    recipes = [_with_all_evaluations(of_key) for of_key in cells_of_key.values()]
+    shared: Sequence[Prefix | None] = [None] * len(recipes)
+    indices_of_bundles = [[index] for index in range(len(recipes))]
+    if share:
+        shared = _shared_stages(recipes, keys)
+        indices_of_bundles = groups(recipes)
 
     tasks = []
     prefixes: dict[Prefix, None] = {}
-    for cell, content, key, directory, above in zip(
-        cells, contents, run_keys, directories, shared, strict=True
+    for (key, of_key), recipe, above in zip(
+        cells_of_key.items(), recipes, shared, strict=True
     ):
-        evaluations = keys.evaluations(cell.recipe, key)
-        tasks.append(Task(cell, key, content, evaluations, directory, above))
+        keys_of_cells = {}
+        for cell in of_key:
+            evaluations = keys.evaluations(cell.recipe, key)
+            keys_of_cells[cell.identity] = tuple(each.key for each in evaluations)
+        tasks.append(
+            Task(
+                tuple(of_key),
+                recipe,
+                key,
+                contents[key],
+                keys.evaluations(recipe, key),
+                keys_of_cells,
+                above,
+            )
+        )
         prefixes |= dict.fromkeys(chain(above))
 
     bundles = []
@@ -189,35 +219,15 @@ def plan_work(
     return Work(tuple(shorter_first), tuple(bundles))
 
 
-def _run_directories(
-    cells: Sequence[Cell],
-    keys: Sequence[Key],
-    study: Path | None,
-) -> list[Path]:
-    """Return the run directory of each cell, relative to `study`, the directory of the study.
-
-    The name of a cell changes with the labels and axes of the study, the key of its run does not. So a run with
-    the cell's key is the cell's, whatever its directory is called, unless this is the directory of another cell.
-    """
-    directories = []
-    for cell, key in zip(cells, keys, strict=True):
-        directories.append(directory_of(cell.name, cell.seed, key, cell.prompt))
-    if study is None:
-        return directories
-
-    expected = frozenset(directories)
-    unnamed: dict[str, list[Path]] = {}
-    for run in sorted((study / "cells").glob("*-seed*"), reverse=True):
-        directory = run.relative_to(study)
-        if directory not in expected:
-            ending = run.name.rpartition("-seed")[2]
-            unnamed.setdefault(ending, []).append(directory)
-
-    for index, (cell, key) in enumerate(zip(cells, keys, strict=True)):
-        runs = unnamed.get(f"{cell.seed}-{short(key)}")
-        if runs and not (study / directories[index]).exists():
-            directories[index] = runs.pop()
-    return directories
+def _with_all_evaluations(cells: Sequence[Cell]) -> Recipe:
+    """Return the recipe of the first of the cells, with the evaluations of all of them."""
+    recipe = cells[0].recipe
+    evaluations = list(recipe.evaluate)
+    for cell in cells[1:]:
+        for entry in cell.recipe.evaluate:
+            if entry not in evaluations:
+                evaluations.append(entry)
+    return attrs.evolve(recipe, evaluate=tuple(evaluations))
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
@@ -233,29 +243,29 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
     return sharing
 
 
-def _shared_stages(cells: Sequence[Cell], keys: CellKeys) -> list[Prefix | None]:
-    """Return for each cell the longest prefix that it shares with another cell; None if it shares none."""
-    prefix_keys_of_cells = []
-    cells_with_prefix: dict[Key, list[Cell]] = {}
-    for cell in cells:
-        prefix_keys = _keys_of_prefixes(cell.recipe, keys)
-        prefix_keys_of_cells.append(prefix_keys)
+def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Prefix | None]:
+    """Return for each recipe the longest prefix that it shares with another one; None if it shares none."""
+    prefix_keys_of_recipes = []
+    recipes_with_prefix: dict[Key, list[Recipe]] = {}
+    for recipe in recipes:
+        prefix_keys = _keys_of_prefixes(recipe, keys)
+        prefix_keys_of_recipes.append(prefix_keys)
         for key in prefix_keys:
-            cells_with_prefix.setdefault(key, []).append(cell)
+            recipes_with_prefix.setdefault(key, []).append(recipe)
 
     prefixes: dict[Key, Prefix] = {}
     longest = []
-    for prefix_keys in prefix_keys_of_cells:
+    for prefix_keys in prefix_keys_of_recipes:
         above = None
-        for count, key in enumerate(prefix_keys, start=1):
-            sharing = cells_with_prefix[key]
-            cells_with_next_stage = 1
-            if count < len(prefix_keys):
-                cells_with_next_stage = len(cells_with_prefix[prefix_keys[count]])
-            # If all cells that share this prefix also share the next stage, only the longer prefix is needed.
-            if len(sharing) > cells_with_next_stage:
+        for length, key in enumerate(prefix_keys, start=1):
+            sharing = recipes_with_prefix[key]
+            with_next_stage = 1
+            if length < len(prefix_keys):
+                with_next_stage = len(recipes_with_prefix[prefix_keys[length]])
+            # If all recipes that share this prefix also share the next stage, only the longer one is needed.
+            if len(sharing) > with_next_stage:
                 if key not in prefixes:
-                    prefixes[key] = Prefix(key, sharing[0].recipe, count, above)
+                    prefixes[key] = Prefix(key, sharing[0], length, above)
                 above = prefixes[key]
         longest.append(above)
     return longest
@@ -265,8 +275,8 @@ def _keys_of_prefixes(recipe: Recipe, keys: CellKeys) -> list[Key]:
     """Return the keys of a recipe's first stage, of its first two stages, and so on."""
     texts = _texts(recipe)
     prefix_keys = []
-    for count in range(1, len(recipe.stage) + 1):
-        stages = _as_trained(first_stages(recipe, count))
+    for length in range(1, len(recipe.stage) + 1):
+        stages = _as_trained(first_stages(recipe, length))
         prefix_keys.append(keys.of(stages, *texts))
     return prefix_keys
 

@@ -9,16 +9,14 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits
-from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.study_data import Family, PromptFactor
+from sentbed_report.study.study_settings import StudySettings
 
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
 
 
 @attrs.frozen
-class StudyTable(RecipeTable):
+class StudyTable(StudySettings, RecipeTable):
     """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
 
     traits: ClassVar[TableTraits] = TableTraits(
@@ -48,22 +46,11 @@ class StudyTable(RecipeTable):
     template; or it is a table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`,
     `file`, ...), or with a `label` and paths (`{ "encoder.prompt.template" = "..." }`). A table with `file` and
     without `line` stands for a prompt per line of the file. By default, cells have the prompt of the recipe."""
-    prompt_factor: PromptFactor = "random"
-    """How prompts count in tests. `random`: they are a sample of the prompts that might be used, and tests
-    generalise over prompts as over seeds and items. `fixed`: only these prompts are of interest, and scores are
-    averaged over them."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell with which all others are compared. Axes with one label may be left out."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
     these labels on each axis of an entry."""
-    expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
-    optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
-    references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Name of another system -> where its numbers come from: published `scores` (key of a score -> number) with
-    a `source`, or the `cell` of the study that computes them. A reference is a dashed line
-    in the plots of scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
     """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,
     since it can change a score."""
@@ -71,26 +58,6 @@ class StudyTable(RecipeTable):
     """Files of a finished run to keep in addition to scores, log and report. `best`: the encoder, with the
     weights that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
     cannot be restored."""
-    ranks: tuple[str, ...] | None = None
-    """Axes within which numbers are ranked. The rank of a number in its column is printed as a superscript, as
-    in SentBench. It is the rank among the cells that have the same labels on these axes; with `[]`, among all
-    cells. By default, there are no ranks."""
-    colour: str = ""
-    """Task whose score, by its first metric, colours the points in planes such as alignment over uniformity, as
-    in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
-    cost: str = ""
-    """Cost against which the report plots the other scores: a task of the evaluator `encoding-cost`, such as
-    `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-processor-seconds`. By
-    default, it is the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on
-    a processor, or `bytes-per-document` of `retrieval`."""
-
-    family: Family = "column"
-    """Family of tests over which p-values are corrected. `column`: the tests in one column of a table; `study`:
-    those in all columns of all tables, so that fewer differences are found."""
-
-    decide: Decide | None = None
-    """The score by which a cell is chosen. `{}` means all tasks on development data. The report names the best
-    cell, its scores on test data, and the number of cells from which it was chosen."""
 
     @seeds.validator
     def _check_seeds(self, _: attrs.Attribute[Any], seeds: tuple[int, ...]) -> None:

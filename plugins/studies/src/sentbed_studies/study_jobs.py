@@ -13,13 +13,13 @@ from typing import Literal, TypeAlias
 import attrs
 from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import remove_directory, write_atomic
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
     MANIFEST,
     STATES,
     Plugins,
-    Recipe,
     go_on,
     load_plugins,
     locked,

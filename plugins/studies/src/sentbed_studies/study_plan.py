@@ -12,9 +12,11 @@ from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
+from sentbed_report.study.read_study_directory import is_finished
+from sentbed_report.study.study_record import RUNS
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.added_evaluations import RunState, run_states
+from sentbed_studies.added_evaluations import RunState, lines_on_evaluations, run_states
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import (
@@ -24,8 +26,6 @@ from sentbed_studies.confirmation import (
 )
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
-from sentbed_studies.time_left import TimeLeft, time_left
-from sentbed_studies.unused_results import run_state_lines
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
@@ -43,8 +43,8 @@ class StudyPlan:
     """Runs of the whole study."""
     work: Work
     """Runs of the selected cells."""
-    left: TimeLeft
-    """Runs that have not ended, the times of the finished ones, and the number of workers."""
+    workers: int
+    """Number of cells that are run at a time."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     unusable: Sequence[str] = ()
@@ -58,8 +58,12 @@ class StudyPlan:
         yield from _description(self.study)
         if self.confirmation is not None:
             yield f"  confirms: {_words_on_confirmation(self.study, self.confirmation)}"
-        for line in run_state_lines(self.states, self.directory):
+        for line in lines_on_evaluations(self.states):
             yield f"  {line}"
+        unused = self._unused_runs()
+        if unused:
+            runs = count(unused, "finished run")
+            yield f"  left out: {runs} under other keys; they stay on disk"
 
         yield from self._shared_work()
         yield from self._workers()
@@ -80,7 +84,9 @@ class StudyPlan:
             if state.missing:
                 without_evaluations += 1
 
-        names = {task.cell.name for task in self.work.tasks}
+        names: set[str] = set()
+        for task in self.work.tasks:
+            names.update(cell.name for cell in task.cells)
         sizes = count(len(names), "cell")
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
@@ -94,6 +100,19 @@ class StudyPlan:
         if without_evaluations:
             line += f", {without_evaluations:,} trained that lack evaluations"
         return line
+
+    def _unused_runs(self) -> int:
+        """Return the number of finished runs in the directory that are not runs of this study."""
+        tasks = list(self.whole_work.tasks)
+        if self.confirmation is not None and self.confirmation.work is not None:
+            tasks += self.confirmation.work.tasks
+        used = {task.key for task in tasks}
+
+        unused = 0
+        for run in (self.directory / RUNS).glob("*"):
+            if run.name not in used and is_finished(run):
+                unused += 1
+        return unused
 
     def _shared_work(self) -> Iterator[str]:
         """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
@@ -110,23 +129,19 @@ class StudyPlan:
                 yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
 
     def _workers(self) -> Iterator[str]:
-        """Yield lines on the number of cells that are run at a time, the time left, and idle cores."""
-        left = self.left
-        if not left.unfinished and not left.fresh:
+        """Yield lines on the number of cells that are run at a time, and on idle cores."""
+        if not runs_left(self.states, self.confirmation):
             return
 
-        line = f"  runs: {count(left.workers, 'cell')} at a time"
-        time = left.in_words()
-        if time is not None:
-            line += f"; about {time} left, if they take as long as the finished ones"
-        yield line
+        workers = self.workers
+        yield f"  runs: {count(workers, 'cell')} at a time"
 
         threads = _threads(self.work)
         cores = _cores()
-        if threads is not None and 2 * threads * left.workers <= cores:
+        if threads is not None and 2 * threads * workers <= cores:
             yield (
-                f"  {cores - threads * left.workers} of {cores} cores stay idle; "
-                f"`--set study.threads={cores // left.workers}` lets cells use them, under keys of their own"
+                f"  {cores - threads * workers} of {cores} cores stay idle; "
+                f"`--set study.threads={cores // workers}` lets cells use them, under keys of their own"
             )
 
 
@@ -154,7 +169,7 @@ def plan_study(
             Otherwise one cell is run at a time.
     """
     keys = CellKeys(plugins)
-    whole = work = plan_work(study.cells, keys, share, directory)
+    whole = work = plan_work(study.cells, keys, share)
     if only:
         work = whole.of(study.only(only).cells)
     states = run_states(directory, work)
@@ -163,19 +178,25 @@ def plan_study(
         is_over = all(state.is_done for state in states)
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    left = time_left(states, directory, confirmation)
     unusable: Sequence[str] = ()
     # If nothing is left to do, models would be built in vain.
-    if left.unfinished or left.fresh:
+    if runs_left(states, confirmation):
         planner = Planner()
         memory = largest_memory(work, planner)
         unusable = planner.unusable
         if workers is None and choose_workers:
             workers = workers_for(work, memory)
-    left.workers = workers or 1
     return StudyPlan(
-        study, directory, whole, work, left, states, unusable, confirmation
+        study, directory, whole, work, workers or 1, states, unusable, confirmation
     )
+
+
+def runs_left(states: Sequence[RunState], confirmation: Confirmation | None) -> int:
+    """Return the number of runs that are not done, with those of the chosen cell."""
+    left = sum(not state.is_done for state in states)
+    if confirmation is not None:
+        left += confirmation.number_left
+    return left
 
 
 def largest_memory(work: Work, planner: Planner) -> int | None:
@@ -216,7 +237,7 @@ def _threads(work: Work) -> int | None:
     """Return the largest number of threads of a cell; None if a cell may use any number, or without cells."""
     most = None
     for task in work.tasks:
-        threads = unstructure(task.cell.recipe.runtime).get("threads")
+        threads = unstructure(task.recipe.runtime).get("threads")
         if threads is None:
             return None
         most = max(most or 0, int(threads))

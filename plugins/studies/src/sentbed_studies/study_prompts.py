@@ -19,7 +19,6 @@ from sentbed.tools import Document, KeyPath
 from sentbed_report.formatting import count
 
 from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
-from sentbed_studies.cell_keys import prompt_slug
 from sentbed_studies.study_config import StudyTable
 
 PROMPT_PATH = "encoder.prompt"
@@ -199,12 +198,8 @@ def _problems_among_prompts(
 
     before: dict[str, StudyPrompt] = {}
     for prompt in prompts:
-        name = prompt_slug(prompt.label).lower()
-        if name in before:
-            message = (
-                f"the prompts `{before[name].label}` and `{prompt.label}` would share directories; give them "
-                "labels that differ in the first 40 letters or digits"
-            )
+        if prompt.label in before:
+            message = f"two prompts have the label `{prompt.label}`; give each its own"
             yield document.problem(message, prompt.place)
             continue
 
@@ -215,7 +210,7 @@ def _problems_among_prompts(
                     "that counts twice makes prompts look more alike than they are; take one out"
                 )
                 yield document.problem(message, prompt.place)
-        before[name] = prompt
+        before[prompt.label] = prompt
 
 
 def _problems_with_axes(

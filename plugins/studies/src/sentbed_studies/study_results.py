@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
@@ -13,11 +12,9 @@ import attrs
 from sentbed_report.figures.figure_files import DPI, WIDTH, write_figure
 from sentbed_report.figures.study_figures import figure_named, study_figures
 from sentbed_report.formatting import count
-from sentbed_report.run_cost import KEY as RUN_COST
-from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import item_differences
-from sentbed_report.study.measurements import study_frame, with_axis_categories
+from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
@@ -26,37 +23,9 @@ from sentbed_report.study.summary_tables import Summary
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from sentbed_report.figures.colours import Theme
     from sentbed_report.figures.plot import Plot
 
     from sentbed_studies.power_table import PowerTable
-
-SCORE_COLUMNS = (
-    "seed",
-    "encoder",
-    "evaluator",
-    "protocol",
-    "task",
-    "metric",
-    "value",
-    "direction",
-    "degenerate",
-)
-"""Columns of `LoadedStudy.scores`; `cell`, the axes and `prompt` stand before them."""
-
-GROUPS = [
-    "protocol",
-    "task",
-    "metric",
-    "mean",
-    "beaten",
-    "lowest_rank",
-    "highest_rank",
-    "from_best",
-    "low",
-    "high",
-]
-"""Columns of `LoadedStudy.groups`; `cell`, the axes, `encoder` and `evaluator` stand before them."""
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -118,66 +87,14 @@ class LoadedStudy:
         return select(self.data, self.tables)
 
     @cached_property
-    def numbers(self) -> pandas.DataFrame:
-        """All numbers of the study, one per row: the `scores`, and the costs of whole runs.
+    def scores(self) -> pandas.DataFrame:
+        """All scores and costs of all finished runs, one per row; see `study_frame` for the columns.
 
-        Columns: those of `scores`, and `split` (`test` or `development`), `axis` (`cost` if the number is a
-        cost) and `score` (the `Score` object, with its items).
+        The column of an axis is named after the axis, or `axis NAME` if that is the name of another column. It is
+        an ordered category, in the order of the recipe. Costs have `cost` in the column `axis`; costs of whole
+        runs have the evaluator `run-cost`.
         """
         return study_frame(self.data)
-
-    @cached_property
-    def scores(self) -> pandas.DataFrame:
-        """All scores of all finished runs, one per row.
-
-        Columns: `cell`, a column per axis with its labels, `prompt` in a study with `prompts`, `seed`, `encoder`,
-        `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`. The column of an axis is
-        named after the axis, or `axis NAME` if that is the name of another column. It is an ordered category, in
-        the order of the recipe. Scores before training have the encoder `NAME@start`.
-        """
-        scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
-        return scores[self._score_columns].reset_index(drop=True)
-
-    @cached_property
-    def costs(self) -> pandas.DataFrame:
-        """Costs of all finished runs: a row per run, encoder and evaluator, and a column per cost.
-
-        Columns: `cell`, a column per axis, `prompt` in a study with `prompts`, `seed`, `encoder` and `evaluator`
-        as in `scores`, and a column for each cost, such as `passes`, or `cost NAME` if that is the name of
-        another column. If a cost was measured twice in a run, such as on different texts, there is a second row.
-        Costs of the whole run, such as `run-seconds`, include its shared stages. They have a row of their own,
-        with the evaluator `run-cost`.
-        """
-        costs = self.numbers[self.numbers["axis"] == "cost"].copy()
-        taken_names = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
-        names = []
-        for task in costs["task"]:
-            if task in taken_names:
-                names.append(f"cost {task}")
-            else:
-                names.append(task)
-
-        costs["column"] = names
-        keys = [
-            "cell",
-            *self._axis_columns,
-            *self._prompt_column,
-            "seed",
-            "encoder",
-            "evaluator",
-        ]
-        measured = costs.groupby([*keys, "column"], observed=True)
-        costs["repetition"] = measured.cumcount()
-        keys_of_row = [*keys, "repetition"]
-        wide = costs.pivot(
-            index=keys_of_row,
-            columns="column",
-            values="value",
-        )
-        # A pivot sorts its rows; merging restores the order of the runs.
-        rows = costs.drop_duplicates(keys_of_row)[keys_of_row]
-        rows = rows.merge(wide.reset_index(), how="left", on=keys_of_row)
-        return rows[[*keys, *dict.fromkeys(costs["column"])]]
 
     def power(
         self,
@@ -200,36 +117,6 @@ class LoadedStudy:
         from sentbed_studies.power_table import power_of_study
 
         return power_of_study(self.data, seeds, differences, power, level)
-
-    @cached_property
-    def groups(self) -> pandas.DataFrame:
-        """Which cells do not differ significantly: a row per cell of each ranked table, the best cell first.
-
-        Columns: `cell`, a column per axis as in `scores`, `encoder` and `evaluator`; `protocol`, `task` and
-        `metric` of the table's last column; `mean`; `beaten` (whether the best cell is
-        significantly better); `lowest_rank` and `highest_rank`; `from_best`, the difference from the best cell;
-        `low` and `high`, its bounds, which hold for all pairs simultaneously.
-        """
-        import pandas
-
-        labels = {cell.name: cell.labels for cell in self.data.cells}
-        rows = []
-        for table in self.tables:
-            groups = table.groups
-            if groups is None:
-                continue
-
-            for row in groups.rows:
-                # Some of these fields are no columns. Columns are set after them, and so replace a field with
-                # the name of an axis.
-                values = attrs.asdict(row)
-                for axis, label in labels[row.cell].items():
-                    values[axis_column(axis)] = label
-                values |= table.ranked_by
-                rows.append(values)
-
-        columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
-        return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
     def items(
         self,
@@ -262,11 +149,8 @@ class LoadedStudy:
         width: float = WIDTH,
         height: float | None = None,
         dpi: int = DPI,
-        theme: Theme = "light",
     ) -> Figure:
         """Draw a figure of the report.
-
-        If the file has characters that no font has, a `UserWarning` is issued.
 
         Args:
             name: Name of the figure, such as `cost`; see `figures`.
@@ -275,36 +159,19 @@ class LoadedStudy:
             width: Width in inches.
             height: Height in inches; by default it is in the same proportion to the width as in the report.
             dpi: Resolution of a PNG file, in dots per inch.
-            theme: `light` or `dark`.
 
         Raises:
             RunError: if there is no such figure or task, if a size is out of range, or if the file cannot be
                 written.
         """
-        plot = figure_named(self._plots(task), name, task, self.tables)
-        figure = plot.figure(width, height, theme)
-        if file is None:
-            return figure
-
-        remark = write_figure(figure, Path(file), plot.title, dpi)
-        if remark:
-            warnings.warn(remark, stacklevel=2)
+        plot = figure_named(self._plots(task), name)
+        figure = plot.figure(width, height)
+        if file is not None:
+            write_figure(figure, Path(file), plot.title, dpi)
         return figure
 
     def _plots(self, task: str) -> dict[str, Plot]:
         return study_figures(self.data, self.tables, task)
-
-    @property
-    def _prompt_column(self) -> list[str]:
-        return ["prompt"] if self.data.prompts else []
-
-    @property
-    def _axis_columns(self) -> list[str]:
-        return [axis_column(axis) for axis in self.axes]
-
-    @property
-    def _score_columns(self) -> list[str]:
-        return ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
 
     def __repr__(self) -> str:
         data = self.data

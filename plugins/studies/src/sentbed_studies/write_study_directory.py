@@ -15,7 +15,8 @@ import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed.protocols import Recipe
+from sentbed.tools import differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.read_study_directory import LOCKS, RECIPE
 from sentbed_report.study.study_data import AxisInfo
@@ -27,9 +28,10 @@ from sentbed_report.study.study_record import (
     read_study_record,
     write_study_record,
 )
+from sentbed_report.study.study_settings import settings_of
 
-from sentbed_studies.shared_work_plan import Task, Work
-from sentbed_studies.study import Study
+from sentbed_studies.shared_work_plan import Work
+from sentbed_studies.study import Identity, Study
 from sentbed_studies.study_config import StudyTable
 
 AT_WORK = "at-work"
@@ -139,7 +141,7 @@ def _runs_of_cells(
 
 def note_confirmation(directory: Path, work: Work) -> None:
     """Write the runs of the chosen cell with fresh seeds, `work`, into `study.json`."""
-    runs = tuple(_run(task) for task in work.tasks)
+    runs = tuple(_run_records(work).values())
     confirmation = ConfirmationRecord(work.tasks[0].cell.name, runs)
     record = read_study_record(directory)
     if record.confirmation != confirmation:
@@ -157,7 +159,6 @@ def _keys(record: StudyRecord, name: str = "") -> list[str]:
 
 def _record(study: Study, work: Work) -> StudyRecord:
     """Return the content of `study.json` at the beginning of a study, before any cell is chosen."""
-    table = study.table
     axes = []
     for axis in study.axes:
         paths = axis.paths(study.document)
@@ -168,16 +169,9 @@ def _record(study: Study, work: Work) -> StudyRecord:
         axes=tuple(axes),
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
-        expected=table.expected,
-        references=table.references,
-        ranks=table.ranks,
-        colour=table.colour,
-        cost=table.cost,
-        decide=table.decide,
-        family=table.family,
         prompts=study.prompts,
-        prompt_factor=table.prompt_factor,
         cells=_cells(study, work),
+        **settings_of(study.table),
     )
 
 
@@ -197,32 +191,33 @@ def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     Each has the differences between its recipe and the recipe of the baseline.
     """
     recipes: dict[str, Any] = {}
-    order = {}
-    for index, cell in enumerate(study.cells):
-        order[cell.identity] = index
+    for cell in study.cells:
         if cell.name not in recipes:
             recipes[cell.name] = _recipe_to_compare(cell.recipe)
     baseline = recipes[study.baseline or study.names[0]]
 
-    tasks: dict[str, list[Task]] = {}
-    for task in sorted(work.tasks, key=lambda task: order[task.cell.identity]):
-        tasks.setdefault(task.cell.name, []).append(task)
+    runs = _run_records(work)
+    runs_of_cell: dict[str, list[RunRecord]] = {}
+    labels = {}
+    for cell in study.cells:
+        runs_of_cell.setdefault(cell.name, []).append(runs[cell.identity])
+        labels[cell.name] = cell.labels
 
     cells = []
-    for name, of_cell in tasks.items():
-        labels = of_cell[0].cell.labels
+    for name, of_cell in runs_of_cell.items():
         differing = tuple(differences(baseline, recipes[name]))
-        runs = tuple(map(_run, of_cell))
-        cells.append(CellRecord(name, labels, differing, runs))
+        cells.append(CellRecord(name, labels[name], differing, tuple(of_cell)))
     return tuple(cells)
 
 
-def _run(task: Task) -> RunRecord:
-    """Return the record of a run."""
-    cell = task.cell
-    return RunRecord(
-        cell.seed, task.key, str(task.directory), task.evaluation_keys, cell.prompt
-    )
+def _run_records(work: Work) -> dict[Identity, RunRecord]:
+    """Return the record of the run of each cell."""
+    records = {}
+    for task in work.tasks:
+        for cell in task.cells:
+            keys = task.keys_of_cells[cell.identity]
+            records[cell.identity] = RunRecord(cell.seed, task.key, keys, cell.prompt)
+    return records
 
 
 def _recipe_to_compare(recipe: Recipe) -> Any:

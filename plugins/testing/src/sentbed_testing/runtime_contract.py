@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sentbed import Encoder
 from sentbed.errors import RuntimeUnavailableError, SentbedError
 from sentbed.protocols import (
+    EncoderRecipe,
     Engine,
     Head,
     Runtime,
@@ -21,7 +22,7 @@ from sentbed.protocols import (
     Training,
     TrainingEngine,
 )
-from sentbed.tools import EncoderRecipe, load_plugins, runtime_misfits
+from sentbed.tools import load_plugins, runtime_misfits
 
 from sentbed_testing.component_contract import ComponentContract
 from sentbed_testing.sentences import SENTENCES

@@ -11,21 +11,19 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
 from sentbed.kinds import KINDS, kind_of
-from sentbed.protocols import Component, Head
-from sentbed.tools import (
-    TABLE,
+from sentbed.protocols import (
     Checkpoint,
+    Component,
     EncoderRecipe,
     Evaluate,
     Expected,
-    Offer,
-    Plugins,
-    Run,
+    Head,
+    RunTable,
     Stage,
     Validate,
     Watch,
-    unstructure,
 )
+from sentbed.tools import TABLE, Offer, Plugins, unstructure
 from sentbed_common import field_docs
 
 REQUIRED = "required"
@@ -79,7 +77,7 @@ def _text(value: Any) -> str:
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
     """Return the classes of the recipe tables that are no components, by their names in `sentbed show`."""
     tables: dict[str, type[Any]] = {
-        "run": Run,
+        "run": RunTable,
         "encoder": EncoderRecipe,
         "head": Head,
         "stage": Stage,

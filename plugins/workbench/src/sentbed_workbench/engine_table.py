@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 import attrs
 from sentbed import Encoder, build_encoder
 from sentbed.errors import RunError, reason_of
-from sentbed.protocols import Prepared, Runtime
-from sentbed.tools import Evaluate, Plugins, Recipe, runtime_misfits
+from sentbed.protocols import Evaluate, Prepared, Recipe, Runtime
+from sentbed.tools import Plugins, runtime_misfits
 
 if TYPE_CHECKING:
     import numpy as np

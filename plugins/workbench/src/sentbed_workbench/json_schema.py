@@ -23,16 +23,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import attrs
 from sentbed import FilePath, ModelId, __version__
 from sentbed.kinds import KINDS, Kind, kind_of
-from sentbed.tools import (
-    EXTENDS,
-    MAIN_ENCODER,
-    SCHEMA,
-    TABLE,
-    EncoderRecipe,
-    Offer,
-    Plugins,
-    Recipe,
-)
+from sentbed.protocols import MAIN_ENCODER, EncoderRecipe, Recipe
+from sentbed.tools import EXTENDS, SCHEMA, TABLE, Offer, Plugins
 from sentbed_common import field_docs
 
 from sentbed_workbench.component_docs import default_of

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import click
-from sentbed.tools import Recipe, echo, set_option
+from sentbed.protocols import Recipe
+from sentbed.tools import echo, set_option
 
 if TYPE_CHECKING:
     from sentbed_workbench.plan_records import Plan

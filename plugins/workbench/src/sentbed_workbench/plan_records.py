@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import attrs
-from sentbed.tools import EncoderRecipe
+from sentbed.protocols import EncoderRecipe
 
 from sentbed_workbench.module_sizes import BackboneSize
 from sentbed_workbench.planned_device import Device

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import ModelError, SentbedError, foreign
-from sentbed.protocols import BuildContext, Component
-from sentbed.tools import Recipe, Stage
+from sentbed.protocols import BuildContext, Component, Recipe, Stage
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths, LossSize
 from sentbed_workbench.plan_records import (

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import attrs
 from sentbed.errors import DataError, SentbedError
-from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler
+from sentbed.protocols import EncoderRecipe, Recipe
+from sentbed.tools import PromptTokenizer, Sampler
 
 from sentbed_workbench.module_sizes import BackboneSize, Lengths
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
-from sentbed.protocols import Component
+from sentbed.protocols import MAIN_ENCODER, Component, Recipe
 from sentbed.tools import (
-    MAIN_ENCODER,
     RESOLVED,
     TABLE,
     Document,
     KeyPath,
     Plugins,
-    Recipe,
     read_document,
     structure_recipe,
     unstructure,

@@ -12,7 +12,7 @@ from sentbed.errors import DataError
 from sentbed.protocols import (
     DataSource,
     InstalledPlugins,
-    RecipeParts,
+    Recipe,
     RecipeTable,
     TableTraits,
 )
@@ -40,7 +40,7 @@ class Clean(RecipeTable):
 
     def problems(
         self,
-        recipe: RecipeParts,
+        recipe: Recipe,
         plugins: InstalledPlugins,
         check_files: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
-from sentbed.protocols import Score
-from sentbed.tools import RESOLVED, Plugins, Recipe, read_document, structure_recipe
+from sentbed.protocols import Recipe, Score
+from sentbed.tools import RESOLVED, Plugins, read_document, structure_recipe
 from sentbed_report.run_comparison import difference_table
 from sentbed_report.selected_tables import named_tables
 from sentbed_report.study.study_data import CellRun, StudyData, with_runs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import locate
 from sentbed.helpers import identities
-from sentbed.protocols import DataSource, Evaluator, Prepared, RecipeParts, Score
+from sentbed.protocols import DataSource, Evaluator, Prepared, Recipe, Score
 
 from sentbed_audit.clean.clean_config import Clean
 from sentbed_audit.clean.seen_texts import NEAR, SeenTexts
@@ -32,7 +32,7 @@ class Training:
     @classmethod
     def of(
         cls,
-        recipes: Iterable[RecipeParts],
+        recipes: Iterable[Recipe],
         files: Iterable[Path],
         stages: bool = False,
     ) -> Training:

@@ -14,7 +14,6 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
 
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.statistics.same_items import require_same
 from sentbed_report.statistics.sampling_error import ItemComponents, components_of
 
@@ -65,23 +64,6 @@ def parts_of(score: AnyScore) -> tuple[Score, ...]:
     if isinstance(score, MeanScore):
         return score.scores
     return (score,)
-
-
-def is_degenerate(score: AnyScore) -> bool:
-    """Whether a score, or any score that is part of a mean, says nothing about its encoder."""
-    return any(map(degenerate_of, parts_of(score)))
-
-
-def degenerate_reason(score: Score | MeanScore) -> str:
-    """Return why a score, or a part of a mean, says nothing about its encoder; empty if it is not degenerate."""
-    degenerate = {}
-    for part in parts_of(score):
-        reason = degenerate_of(part)
-        if reason:
-            degenerate[part.task] = reason
-    if degenerate and isinstance(score, MeanScore):
-        return f"it includes {', '.join(degenerate)}, where the score is degenerate"
-    return "".join(degenerate.values())
 
 
 def require_same_items(scores: Sequence[AnyScore]) -> None:

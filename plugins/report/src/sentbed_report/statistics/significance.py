@@ -24,8 +24,7 @@ considers only one of them has too many false positives. So:
   handful of items and seeds also cannot give a p-value such as 1e-60;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
 
-A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is neither tested nor used as
-the baseline of a test.
+A degenerate score, which says nothing about its encoder (`degenerate_scores.py`), is NaN, and so is not tested.
 
 With one seed, or seeds that change nothing, the test is a paired t-test over the items; without items, it is a
 paired t-test over the seeds, and needs at least two. Only seeds that both cells have are paired. The mean over
@@ -50,7 +49,7 @@ is tested, over items and seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
@@ -64,7 +63,6 @@ from sentbed_report.statistics.item_components import (
     ComponentStore,
     MeanScore,
     PromptScores,
-    is_degenerate,
     parts_of,
 )
 from sentbed_report.statistics.levels import CONFIDENCE, SIGNIFICANT
@@ -214,16 +212,12 @@ class TableScores(Generic[Key]):
         shared = shared_seeds(columns)
         if not shared:
             return Judged(reason="no seed has a score of all cells")
-        for scores in columns:
-            if _has_degenerate(scores, shared):
-                return Judged(reason="a score is degenerate")
-
         return with_test(weighted_sum(terms, self.components))
 
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
         """Compare each pair of `rows`: the second row minus the first, seed by seed, before any correction.
 
-        The rows must have no degenerate scores. The item components of each score are computed once, so a pair
+        The rows must have finite scores. The item components of each score are computed once, so a pair
         costs only one subtraction per seed.
         """
         judged = {}
@@ -249,11 +243,6 @@ def judge_cell(
 
     If the two were scored on different items, the result has the reason in place of a test.
     """
-    shared = shared_seeds([before, after])
-    for scores, name in ((before, "the baseline's score"), (after, "the score")):
-        if _has_degenerate(scores, shared):
-            unpaired = _unpaired(before, after)
-            return Judged(reason=f"{name} is degenerate", unpaired=unpaired)
     return with_test(compared(before, after, components))
 
 
@@ -351,10 +340,6 @@ def sums_under_prompts(
 
 def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
     return tuple(sorted(before.keys() ^ after.keys()))
-
-
-def _has_degenerate(scores: Scored, seeds: Iterable[int]) -> bool:
-    return any(is_degenerate(scores[seed]) for seed in seeds)
 
 
 def _with_item_variance(

@@ -10,6 +10,7 @@ RESERVED = frozenset(
         "encoder",
         "evaluator",
         "protocol",
+        "protocol_hash",
         "task",
         "metric",
         "value",
@@ -25,14 +26,8 @@ RESERVED = frozenset(
         "difference",
         "corrected p",
         "published",
-        "beaten",
-        "lowest_rank",
-        "highest_rank",
-        "from_best",
         "low",
         "high",
-        "column",
-        "repetition",
     }
 )
 """Names of the other columns in a study's tables."""

@@ -106,7 +106,7 @@ def _summary(
         baseline=data.baseline,
         seeds=_scored_seeds(data, rows),
         pairs_seeds=pairs_seeds,
-        ranked_within=data.ranked_within,
+        ranked_within=data.ranks,
         family=data.family,
         development=comparable.key.is_development,
         scores=TableScores(columns[-1].tested, components),

@@ -138,7 +138,7 @@ def _mean_over_seeds(values: Mapping[int, float], seeds: Collection[int]) -> flo
 def cells_by_label(data: StudyData, summary: Summary, axis: AxisInfo) -> Cells:
     """Return the rows that can be compared in the last column: label on `axis` -> context -> row.
 
-    Rows that have not finished, or whose score is degenerate or not finite, are left out.
+    Rows that have not finished, or whose score is not finite, are left out.
     """
     examined = {axis.name, *together_with(data, axis)}
     other_names = []
@@ -161,9 +161,9 @@ def cells_by_label(data: StudyData, summary: Summary, axis: AxisInfo) -> Cells:
 
 
 def _is_comparable(row: SummaryRow) -> bool:
-    """Whether a row has finished, with scores in the last column that are finite and not degenerate."""
+    """Whether a row has finished, with finite scores in the last column."""
     values = _values(row)
-    if row.status != "finished" or row.cells[-1].degenerate or not values:
+    if row.status != "finished" or not values:
         return False
     return all(map(math.isfinite, values.values()))
 

@@ -1,21 +1,38 @@
-"""All scores of a study: as a sequence of `Measurement`s, and as a tidy pandas data frame."""
+"""All scores of a study: as a sequence of `Measurement`s, and as a pandas data frame with a row for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Score
+from sentbed.protocols import START, Score
 
 from sentbed_report.data_splits import is_development
 from sentbed_report.run_cost import cost_scores
-from sentbed_report.score_planes import encoder_order
+from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
 if TYPE_CHECKING:
     import pandas
+
+_NUMBER_COLUMNS = (
+    "seed",
+    "encoder",
+    "evaluator",
+    "protocol",
+    "protocol_hash",
+    "split",
+    "task",
+    "metric",
+    "value",
+    "direction",
+    "degenerate",
+    "axis",
+    "score",
+)
+"""Columns of `study_frame` after those of the cell."""
 
 
 @attrs.frozen(eq=False)
@@ -25,6 +42,17 @@ class Measurement:
     cell: CellInfo
     run: CellRun
     score: Score
+
+
+def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
+    """Return each encoder once, in the order of appearance, with `NAME@start` right before `NAME`."""
+    names = list(dict.fromkeys(encoders))
+    ordered = []
+    for base in dict.fromkeys(name.removesuffix(START) for name in names):
+        for name in (base + START, base):
+            if name in names:
+                ordered.append(name)
+    return tuple(ordered)
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:
@@ -40,87 +68,51 @@ def measurements(data: StudyData) -> Iterator[Measurement]:
 
 
 def study_frame(data: StudyData) -> pandas.DataFrame:
-    """Return every score of the finished runs, one per row, including scores before training (`NAME@start`).
+    """Return every score of the finished runs, one per row, in the order of `measurements`.
 
     Columns: `cell`, one column per axis (an ordered category), `prompt` (in a study with `prompts`), `seed`,
-    `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or
-    `development`), `axis` (`Score.axis`, which is `cost` for a cost) and `score`, which is the `Score` with its
-    items. The column of an axis is named by `axis_column`.
-
-    Rows are in the order of cells, prompts and seeds. The rows of a run are in the order of scoring; its costs
-    come last.
+    `encoder` (`NAME@start` before training), `evaluator`, `protocol`, `protocol_hash` (of the evaluation's
+    protocol; scores with one hash are comparable), `split` (`test` or `development`), `task`, `metric`, `value`,
+    `direction`, `degenerate` (why the score says nothing about the encoder; empty if it does), `axis`
+    (`Score.axis`, which is `cost` for a cost) and `score`, which is the `Score` with its items. The column of an
+    axis is named by `axis_column`.
     """
     import pandas
 
-    rows = []
-    for cell in data.cells:
-        labels = {axis_column(axis): label for axis, label in cell.labels.items()}
-        for run in cell.runs:
-            scores = list(run.scores)
-            for encoder in dict.fromkeys(score.encoder for score in run.scores):
-                scores += cost_scores(run.cost, encoder)
-            for score in scores:
-                # The prompt comes before the labels: in a study without prompts, an axis may be called `prompt`.
-                place = {
-                    "cell": cell.name,
-                    "prompt": run.prompt,
-                    **labels,
-                    "seed": run.seed,
-                }
-                rows.append({**place, **_number(score)})
-
-    columns = ["cell"]
-    for axis in data.axes:
-        columns.append(axis_column(axis.name))
-    if data.prompts:
-        columns.append("prompt")
-    columns += NUMBER_COLUMNS
-    return with_axis_categories(pandas.DataFrame(rows, columns=columns), data)
+    rows = [_row(measurement) for measurement in measurements(data)]
+    axes = {axis_column(axis.name): axis.labels for axis in data.axes}
+    prompt = ["prompt"] if data.prompts else []
+    columns = ["cell", *axes, *prompt, *_NUMBER_COLUMNS]
+    frame = pandas.DataFrame(rows, columns=columns)
+    for column, labels in axes.items():
+        frame[column] = pandas.Categorical(frame[column], labels, ordered=True)
+    return frame
 
 
-def _number(score: Score) -> dict[str, Any]:
-    split = "test"
-    if is_development(score):
-        split = "development"
-    return {
+def _row(measurement: Measurement) -> dict[str, Any]:
+    score = measurement.score
+    split = "development" if is_development(score) else "test"
+    # The prompt comes before the labels: in a study without prompts, an axis may be called `prompt`.
+    row: dict[str, Any] = {
+        "cell": measurement.cell.name,
+        "prompt": measurement.run.prompt,
+    }
+    for axis, label in measurement.cell.labels.items():
+        row[axis_column(axis)] = label
+    row |= {
+        "seed": measurement.run.seed,
         "encoder": score.encoder,
         "evaluator": score.evaluator,
         "protocol": score.protocol_name,
+        "protocol_hash": protocol_hash(evaluation_protocol(score)),
+        "split": split,
+    }
+    return row | {
         "task": score.task,
         "metric": score.metric,
         "value": score.value,
         "direction": score.direction,
         "degenerate": score.degenerate,
-        "split": split,
         "axis": score.axis,
         "score": score,
     }
-
-
-NUMBER_COLUMNS = (
-    "seed",
-    "encoder",
-    "evaluator",
-    "protocol",
-    "task",
-    "metric",
-    "value",
-    "direction",
-    "degenerate",
-    "split",
-    "axis",
-    "score",
-)
-"""Columns of a score, which come after the columns of its cell."""
-
-
-def with_axis_categories(frame: pandas.DataFrame, data: StudyData) -> pandas.DataFrame:
-    """Return a frame in which the columns of axes are categories, ordered as in the recipe."""
-    import pandas
-
-    for axis in data.axes:
-        column = axis_column(axis.name)
-        frame[column] = pandas.Categorical(
-            frame[column], categories=axis.labels, ordered=True
-        )
-    return frame

@@ -40,16 +40,15 @@ def with_marks(
     ranked: Sequence[RowKey],
     digits: int,
 ) -> ScoredColumn:
-    """Return a column with places and ranks among the rows `ranked`; degenerate scores get neither."""
+    """Return a column with places and ranks among the rows `ranked`."""
     if not scored.column.ranked:
         return scored
 
     means = {}
     for row in ranked:
         estimate = scored.estimates.get(row, Estimate())
-        if estimate.value is None or not estimate.is_finite or estimate.degenerate:
-            continue
-        means[row] = estimate.value
+        if estimate.value is not None and estimate.is_finite:
+            means[row] = estimate.value
 
     places = _places(scored.column, means, digits)
     ranks = _ranks(data, scored.column, means)
@@ -91,16 +90,16 @@ def _ranks(
 ) -> dict[RowKey, int]:
     """Return the rank of each row in its group.
 
-    A group has the rows whose cells have equal labels on the axes that `StudyData.ranked_within` names. Means are
+    A group has the rows whose cells have equal labels on the axes that `StudyData.ranks` names. Means are
     compared with more decimals than are printed. Equal means share the smallest of their ranks.
     """
-    if data.ranked_within is None:
+    if data.ranks is None:
         return {}
     import pandas
 
     labels_of_cells = {}
     for cell in data.cells:
-        labels = map(cell.labels.get, data.ranked_within)
+        labels = map(cell.labels.get, data.ranks)
         labels_of_cells[cell.name] = " ".join(map(repr, labels))
     labels_of_rows = [labels_of_cells[cell_name] for cell_name, _ in means]
     frame = pandas.DataFrame({"labels": labels_of_rows, "mean": list(means.values())})

@@ -108,7 +108,7 @@ def rank_groups(
 ) -> RankGroups | None:
     """Compare a table's rows in its last column, `column`; None if fewer than two rows have finished.
 
-    Rows that have not finished, are degenerate, or cannot be compared with the others are left out.
+    Rows that have not finished, have no finite score, or cannot be compared with the others are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -168,10 +168,8 @@ def _why_left_out(row: SummaryRow) -> str:
     cell = row.cells[-1]
     if row.status != "finished":
         return "it has not finished"
-    if cell.degenerate:
-        return f"degenerate: {cell.degenerate}"
     if not cell.is_finite:
-        return "its score is not finite"
+        return cell.degenerate or "its score is not finite"
     return ""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
+import attrs
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
@@ -37,7 +38,7 @@ def read_run(
     cell: str,
     seed: int,
     base: Path,
-    evaluations: Sequence[str] | None = None,
+    evaluations: tuple[str, ...] | None = None,
 ) -> CellRun:
     """Return the run in `directory` as a run of the cell `cell` under `seed`.
 
@@ -45,56 +46,36 @@ def read_run(
     evaluations whose scores are read, by default those of the run itself. (The key of an evaluation is the hash
     of everything that determines its scores.) An evaluation that has not been made yet has no scores.
 
-    A run without a manifest is waiting. Scores and items are read only if the run has finished. Of other runs,
-    only two small files are read, to know their status.
+    A run without a manifest is waiting. Scores and items are read only if the run has finished.
 
     Raises:
         RunError: if an existing file cannot be read.
     """
-    status = _status(directory)
-    record: dict[str, Any] = {}
-    if status not in ("waiting", "running"):
-        record.update(_json(directory / REPORT))
-    if status == "finished" and not record:
-        raise RunError(
-            f"the run in `{directory}` has finished, but its `{REPORT}` is missing; put it back, or remove "
-            "the directory and run it again"
-        )
-    seconds = record.get("seconds")
-    if not isinstance(seconds, int | float):
-        seconds = None
+    status = manifest_status(directory)
+    if status is None:
+        return CellRun(cell, seed, "waiting")
+    # `Path.relative_to` goes up to a common parent only from Python 3.12 on.
+    place = Path(os.path.relpath(directory, base))
+    run = CellRun(cell, seed, cast("CellStatus", status), place)
+    report = directory / REPORT
+    # A killed run has a manifest, but no report.
+    if status == "running" or (status != "finished" and not report.is_file()):
+        return run
 
-    scores: tuple[Score, ...] = ()
-    if status == "finished" and record.get("scores"):
-        scores = _scores(directory, record, evaluations)
-    error = record.get("error")
-    if not isinstance(error, str):
-        error = ""
-    with foreign(
-        RunError,
-        f"the section `run-cost` of `{directory / REPORT}` is damaged",
-        _AGAIN,
-    ):
-        cost = recorded_cost(record)
-    keys = None
-    if evaluations is not None:
-        keys = tuple(evaluations)
-    place = None
-    if status != "waiting":
-        # `Path.relative_to` goes up to a common parent only from Python 3.12 on.
-        place = Path(os.path.relpath(directory, base))
-    return CellRun(
-        cell=cell,
-        seed=seed,
-        status=status,
-        directory=place,
-        error=error,
-        seconds=seconds,
-        scores=scores,
-        record=record,
-        cost=cost,
-        evaluations=keys,
-    )
+    with foreign(RunError, f"`{report}` cannot be read", _AGAIN):
+        record = read_json(report)
+        scores: tuple[Score, ...] = ()
+        if status == "finished":
+            scores = _scores(directory, record, evaluations)
+        return attrs.evolve(
+            run,
+            error=record.get("error") or "",
+            seconds=record.get("seconds"),
+            scores=scores,
+            record=record,
+            cost=recorded_cost(record),
+            evaluations=evaluations,
+        )
 
 
 def evaluation_keys(run: Path) -> list[str]:
@@ -103,15 +84,6 @@ def evaluation_keys(run: Path) -> list[str]:
         return list(map(str, read_json(run / KEYS)["evaluations"]))
     except UNREADABLE:
         return []
-
-
-def made_evaluations(run: Path) -> list[str]:
-    """Return the keys of the evaluations that a finished run made, and of those added to it."""
-    keys = evaluation_keys(run)
-    for added in sorted((run / ADDED).glob("*")):
-        if manifest_status(added) == "finished":
-            keys += evaluation_keys(added)
-    return keys
 
 
 def added_run(run: Path, key: str) -> Path:
@@ -156,17 +128,12 @@ def _scores(
     by_key: dict[str, tuple[Score, ...]] = {}
     # Without recorded keys, it is unknown which evaluation made which score, so all must be made again.
     if keys:
-        with foreign(
-            RunError,
-            f"`{directory / REPORT}` does not fit `{KEYS}`",
-            _AGAIN,
-        ):
-            start = 0
-            recorded = record["manifest"]["evaluations"]
-            for key, evaluation in zip(keys, recorded, strict=True):
-                end = start + int(evaluation["scores"])
-                by_key[key] = scores[start:end]
-                start = end
+        start = 0
+        recorded = record["manifest"]["evaluations"]
+        for key, evaluation in zip(keys, recorded, strict=True):
+            end = start + int(evaluation["scores"])
+            by_key[key] = scores[start:end]
+            start = end
 
     selected: list[Score] = []
     for key in evaluations:
@@ -174,46 +141,11 @@ def _scores(
         if key in by_key:
             selected += by_key[key]
         elif manifest_status(added) == "finished":
-            selected += _recorded_scores(added, _json(added / REPORT))
+            selected += _recorded_scores(added, read_json(added / REPORT))
     return tuple(selected)
 
 
 def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score, ...]:
     """Return the scores in a run's `report.json`, with their items."""
-    with foreign(
-        RunError,
-        f"the scores in `{directory / REPORT}` cannot be read",
-        _AGAIN,
-    ):
-        scores = from_plain(record["scores"], tuple[Score, ...])
+    scores = from_plain(record["scores"], tuple[Score, ...])
     return attach_items(directory, scores)
-
-
-def _status(directory: Path) -> CellStatus:
-    path = directory / MANIFEST
-    if not path.is_file():
-        return "waiting"
-    status = _json(path).get("status")
-    if status not in get_args(CellStatus):
-        raise RunError(
-            f"`{path}` has the status {status!r:.80}, which no run has; {_AGAIN}"
-        )
-    return cast("CellStatus", status)
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    """Return the content of a run's JSON file; empty if there is no such file.
-
-    Raises:
-        RunError: if the file cannot be read, or is not an object.
-    """
-    try:
-        content = read_json(path)
-    except FileNotFoundError:
-        # A killed run has a manifest, but no report.
-        return {}
-    except (OSError, ValueError) as error:
-        raise RunError(f"`{path}` cannot be read ({error}); {_AGAIN}") from error
-    if not isinstance(content, dict):
-        raise RunError(f"`{path}` is not a JSON object; {_AGAIN}")
-    return content

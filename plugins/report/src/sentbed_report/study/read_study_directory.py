@@ -7,7 +7,6 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign
 from sentbed_common import is_locked
 
 from sentbed_report.study.read_cell_run import (
@@ -28,6 +27,7 @@ from sentbed_report.study.study_record import (
     StudyRecord,
     read_study_record,
 )
+from sentbed_report.study.study_settings import settings_of
 
 RECIPE = "study.toml"
 
@@ -48,29 +48,18 @@ def read_data(directory: str | Path) -> StudyData:
     """
     place = Path(directory)
     record = read_study_record(place)
-    with foreign(
-        RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"
-    ):
-        _require_axes(record)
-        return StudyData(
-            name=record.name,
-            axes=record.axes,
-            cells=with_decided_splits(_cells(place, record)),
-            baseline=record.baseline,
-            seeds=record.seeds,
-            excluded=record.excluded,
-            expected=record.expected,
-            recipe=_recipe(place),
-            directory=place,
-            references=record.references,
-            ranked_within=record.ranks,
-            colour=record.colour,
-            cost=record.cost,
-            decide=record.decide,
-            family=record.family,
-            prompts=record.prompts,
-            prompt_factor=record.prompt_factor,
-        )
+    return StudyData(
+        name=record.name,
+        axes=record.axes,
+        cells=with_decided_splits(_cells(place, record)),
+        baseline=record.baseline,
+        seeds=record.seeds,
+        excluded=record.excluded,
+        recipe=_recipe(place),
+        directory=place,
+        prompts=record.prompts,
+        **settings_of(record),
+    )
 
 
 def _recipe(place: Path) -> str:
@@ -80,33 +69,6 @@ def _recipe(place: Path) -> str:
         raise RunError(
             f"`{place}` is no study (no `{RECIPE}` in it); name the directory of a study"
         ) from error
-
-
-def _require_axes(record: StudyRecord) -> None:
-    """Raise `ValueError` if a cell, a run or `ranks` has an axis, label or prompt unknown to the study."""
-    labels = {axis.name: axis.labels for axis in record.axes}
-    for cell in record.cells:
-        if cell.labels.keys() != labels.keys():
-            raise ValueError(
-                f"the axes of the cell `{cell.name}` are not the axes of the study"
-            )
-        for axis, label in cell.labels.items():
-            if label not in labels[axis]:
-                raise ValueError(
-                    f"the cell `{cell.name}` has the unknown label {label!r:.80}"
-                )
-
-    prompts = record.prompts or ("",)
-    for cell in record.cells:
-        for run in cell.runs:
-            if run.prompt not in prompts:
-                raise ValueError(
-                    f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}"
-                )
-
-    for axis in record.ranks or ():
-        if axis not in labels:
-            raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
 
 
 def _cells(
@@ -140,10 +102,7 @@ def _run(
     run: RunRecord,
 ) -> CellRun:
     """Return a run of a cell in its current state, with its scores if it has finished."""
-    directory = Path(run.directory)
-    if directory.is_absolute() or ".." in directory.parts:
-        raise ValueError(f"a run lies outside the study, in {run.directory!r:.80}")
-
+    directory = run.directory
     status = status_of(place, directory)
     if status in ("finished", "failed"):
         path = place / directory

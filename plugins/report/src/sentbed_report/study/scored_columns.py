@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 from sentbed.protocols import Direction, Score
 
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.item_components import (
     PromptScores,
-    degenerate_reason,
     parts_of,
 )
 from sentbed_report.statistics.significance import (
@@ -49,41 +47,17 @@ class ScoredColumn:
         estimates = {}
         for row, scores in self.scores.items():
             values = {seed: score.value for seed, score in scores.items()}
-            estimates[row] = Estimate(values, degenerate=_degenerate_reason(scores))
+            estimates[row] = Estimate(values, degenerate=_degenerate_reasons(scores))
         return estimates
 
 
-def _degenerate_reason(scores: Scored) -> str:
-    """Return why a row's scores say nothing about their encoder; empty if none is degenerate.
-
-    If this is true of some seeds only, the text names these seeds.
-    """
-    reasons = {}
-    for seed, score in scores.items():
-        if isinstance(score, PromptScores):
-            reason = _degenerate_under_prompts(score)
-        else:
-            reason = degenerate_reason(score)
-        if reason:
-            reasons[seed] = reason
-    text = "; ".join(dict.fromkeys(reasons.values()))
-    if len(reasons) in (0, len(scores)):
-        return text
-    return f"{text} (seed {', '.join(map(str, reasons))})"
-
-
-def _degenerate_under_prompts(scores: PromptScores) -> str:
-    """Return why scores of a seed are degenerate, and under which prompts; empty if none of them is."""
-    reasons: dict[str, dict[str, None]] = {}
-    for prompt, score in scores.of_prompts.items():
+def _degenerate_reasons(scores: Scored) -> str:
+    """Return why scores of a row say nothing about their encoder; empty if none is degenerate."""
+    reasons: dict[str, None] = {}
+    for score in scores.values():
         for part in parts_of(score):
-            reason = degenerate_of(part)
-            if reason:
-                reasons.setdefault(reason, {})[prompt] = None
-    listed = []
-    for reason, prompts in reasons.items():
-        listed.append(f"{reason} (prompt {', '.join(prompts)})")
-    return "; ".join(listed)
+            reasons[part.degenerate] = None
+    return "; ".join(filter(None, reasons))
 
 
 def scored_columns(data: StudyData, comparable: ComparableScores) -> list[ScoredColumn]:

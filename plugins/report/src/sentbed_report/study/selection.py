@@ -12,7 +12,6 @@ import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
-from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.levels import CONFIDENCE
@@ -175,8 +174,7 @@ def choose(data: StudyData) -> Selection | None:
     """Choose the cell with the best deciding score, as the mean over seeds; None without `[study.decide]`.
 
     Of several equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if another
-    cell has more seeds, if it lacks a deciding task, or if any of its deciding scores is degenerate or not
-    finite.
+    cell has more seeds, if it lacks a deciding task, or if any of its deciding scores is not finite.
     """
     if data.decide is None:
         return None
@@ -295,9 +293,6 @@ def _ineligible(
         missing = [task[-1] for task in tasks if task not in scored_tasks]
         if missing:
             return f"it has no score of {', '.join(missing)} under every seed"
-        for score in of_run:
-            if degenerate_of(score):
-                return "a deciding score is degenerate"
         for score in of_run:
             if not math.isfinite(score.value):
                 return "a deciding score is not finite"

@@ -11,23 +11,15 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.data_splits import data_of, is_development, with_decided_split
+from sentbed_report.degenerate_scores import without_degenerate_values
 from sentbed_report.run_cost import RecordedCost
-from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.published_number_config import Published, Reference
+from sentbed_report.study.study_settings import StudySettings
 
 CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
 ]
 
 _WORST_FIRST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
-
-Family: TypeAlias = Literal["column", "study"]
-"""P-values of comparisons with the baseline that are corrected together: those of one column, or of all
-columns."""
-
-PromptFactor: TypeAlias = Literal["random", "fixed"]
-"""Whether a study's prompts are a sample of those that might be used (`random`), or all prompts of interest
-(`fixed`)."""
 
 
 @attrs.frozen
@@ -56,8 +48,11 @@ class CellRun:
     """Error message of a failed run; empty for other runs."""
     seconds: float | None = None
     """Duration of the run in seconds; None if it was not recorded."""
-    scores: tuple[Score, ...] = ()
-    """Scores, each with its items if they were saved; empty unless the run has finished."""
+    scores: tuple[Score, ...] = attrs.field(
+        default=(), converter=without_degenerate_values
+    )
+    """Scores, each with its items if they were saved; empty unless the run has finished. A degenerate score has
+    the value NaN."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
     cost: RecordedCost | None = None
@@ -173,7 +168,7 @@ def with_runs(
 
 
 @attrs.frozen(eq=False, repr=False)
-class StudyData:
+class StudyData(StudySettings):
     """Data of a study, or of several runs that are treated as a study."""
 
     name: str
@@ -186,29 +181,12 @@ class StudyData:
     seeds: tuple[int, ...]
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Combinations of labels that cannot be run and are left out: name of the cell, and the reasons."""
-    expected: Mapping[str, Published] = attrs.field(factory=dict)
-    """Name of a published table -> its numbers; see `StudyTable.expected`."""
     recipe: str = ""
     """The study's recipe, as TOML."""
     directory: Path | None = None
     """Directory of the study, to which the directories of its runs are relative."""
-    references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Name of another system -> its numbers; see `StudyTable.references`."""
-    ranked_within: tuple[str, ...] | None = None
-    """Axes that divide the rows into groups, within which numbers are ranked; `()` for one group of all rows,
-    None for no ranks."""
-    colour: str = ""
-    """Task whose score colours the points of planes; if empty, an axis colours them."""
-    cost: str = ""
-    """Task that is the cost in plots of score against cost; if empty, the first measured cost."""
-    decide: Decide | None = None
-    """Settings of the deciding score, by which a cell is chosen; None without `[study.decide]`."""
-    family: Family = "column"
-    """Which p-values are corrected together."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts; every cell is run with each of them. Empty without `[study] prompts`."""
-    prompt_factor: PromptFactor = "random"
-    """Whether the prompts are a sample, or all prompts of interest; see `PromptFactor`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

@@ -11,12 +11,14 @@ from sentbed.errors import RunError
 from sentbed.helpers import foreign, read_json, write_atomic
 from sentbed.tools import from_plain, plain
 
-from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.study_data import AxisInfo, Family, PromptFactor
+from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study.study_settings import StudySettings
 
 STUDY = "study.json"
-SCHEMA = 1
+SCHEMA = 2
+
+RUNS = Path("runs")
+"""Subdirectory of a study for its runs, each in a directory named by its key."""
 
 
 @attrs.frozen
@@ -26,12 +28,15 @@ class RunRecord:
     seed: int
     key: str
     """Hash of everything in the recipe that determines the run's weights."""
-    directory: str
-    """Run directory, relative to the study's directory."""
     evaluations: tuple[str, ...]
     """Keys of the run's evaluations, see `read_run`."""
     prompt: str = ""
     """Label of the run's prompt; empty without `[study] prompts`."""
+
+    @property
+    def directory(self) -> Path:
+        """Run directory, relative to the study's directory."""
+        return RUNS / self.key
 
 
 @attrs.frozen
@@ -53,24 +58,16 @@ class ConfirmationRecord:
 
 
 @attrs.frozen(kw_only=True)
-class StudyRecord:
-    """Content of `study.json`, in the order of its keys."""
+class StudyRecord(StudySettings):
+    """Content of `study.json`."""
 
     schema: int = SCHEMA
     name: str
     axes: tuple[AxisInfo, ...]
     baseline: str | None
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
-    expected: Mapping[str, Published]
-    references: Mapping[str, Reference] = attrs.field(factory=dict)
-    ranks: tuple[str, ...] | None = None
-    colour: str = ""
-    cost: str = ""
-    decide: Decide | None = None
-    family: Family = "column"
     prompts: tuple[str, ...] = ()
     """Labels of the prompts, in the recipe's order."""
-    prompt_factor: PromptFactor = "random"
     cells: tuple[CellRecord, ...]
     confirmation: ConfirmationRecord | None = None
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
 
 import attrs
-from sentbed.protocols import Score
 
 from sentbed_report.formatting import count
-from sentbed_report.statistics.item_components import MeanScore, PromptScores
 from sentbed_report.statistics.significance import (
     Basis,
     Scored,
@@ -19,7 +17,7 @@ from sentbed_report.statistics.significance import (
 )
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_data import Family
+from sentbed_report.study.study_settings import Family
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -66,7 +64,7 @@ class Summary:
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
-    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranked_within`."""
+    """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True
@@ -90,20 +88,6 @@ class Summary:
             rows.append(attrs.evolve(row, cells=cells))
         return attrs.evolve(self, rows=tuple(rows))
 
-    def scores_of_runs(
-        self, row: RowKey, column: int
-    ) -> Iterator[tuple[str, int, Score | MeanScore]]:
-        """Yield prompt, seed and score of each run of a row; in a study without prompts, the prompt is empty.
-
-        In a study with prompts, a seed is left out if it lacks a score under any prompt.
-        """
-        for seed, score in self.measured[column].get(row, {}).items():
-            if not isinstance(score, PromptScores):
-                yield "", seed, score
-                continue
-            for prompt, of_prompt in score.of_prompts.items():
-                yield prompt, seed, of_prompt
-
     @cached_property
     def groups(self) -> RankGroups | None:
         """Comparison of all rows in the last column.
@@ -121,17 +105,6 @@ class Summary:
     def degenerate_rows(self) -> list[str]:
         """Names of the rows whose score in the last column is degenerate."""
         return [row.name for row in self.rows if row.cells[-1].degenerate]
-
-    @property
-    def ranked_by(self) -> dict[str, str]:
-        """Evaluator, protocol, task and metric of the last column."""
-        last = self.columns[-1]
-        return {
-            "evaluator": self.evaluator,
-            "protocol": self.protocol,
-            "task": last.task,
-            "metric": last.metric,
-        }
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         tuple(_notes(summaries)),
         baseline=data.baseline or "",
         is_complete=data.finished == data.total,
-        ranked_within=data.ranked_within,
+        ranked_within=data.ranks,
     )
 
 

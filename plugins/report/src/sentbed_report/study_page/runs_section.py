@@ -48,19 +48,10 @@ def summary_line(data: StudyData) -> str:
     if data.prompts:
         parts.append(count(len(data.prompts), "prompt"))
     parts.append(count(len(data.seeds), "seed"))
-    seconds = [run.seconds for run in data.runs if run.seconds is not None]
-    if seconds:
-        total = sum(seconds) - _seconds_counted_twice(data)
-        parts.append(f"{duration(total)} of runs")
-    return ", ".join(parts) + "."
-
-
-def _seconds_counted_twice(data: StudyData) -> float:
-    """Return by how many seconds the sum of the runs' times is too large, since the runs share stages."""
     cost = study_cost(data)
-    if cost is None:
-        return 0.0
-    return (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
+    if cost is not None and cost.seconds is not None:
+        parts.append(f"{duration(cost.seconds)} of runs")
+    return ", ".join(parts) + "."
 
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
