@@ -75,11 +75,15 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive():
     assert list(encoder.calls) == [16, 24]
     for length, calls in encoder.calls.items():
         # Nine texts in threes, and ten at once, in three passes each.
-        assert [len(call) for call in calls] == 3 * [3, 3, 3] + 3 * [10]
-        assert len({text for call in calls[:3] for text in call}) == 9
+        assert list(map(len, calls)) == 3 * [3, 3, 3] + 3 * [10]
+        first, second, third = calls[:3]
+        assert len({*first, *second, *third}) == 9
         assert calls[:3] == calls[3:6] == calls[6:9]
         assert len(set(calls[-1])) == 10
-        assert {len(text.split()) for call in calls for text in call} == {length}
+        for call in calls:
+            for text in call:
+                assert len(text.split()) == length
+
     assert encoder.steps == [("throughput", done, 12) for done in range(1, 13)]
 
 

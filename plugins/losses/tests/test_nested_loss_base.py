@@ -24,14 +24,14 @@ def unit(vectors):
 
 def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
     draw,
+    with_gradients,
     formula,
     agrees,
 ):
     inner = InfoNCE(temperature=0.3, similarity="dot")
     loss = Matryoshka(inner, dimensions=(6, 2, 4), weights=(1.0, 0.5, 2.0))
     vectors = draw(rows=5, width=6, noise=2)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     output = loss.build(6)(ours)
     parts = [
         formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[
@@ -184,6 +184,7 @@ def test_a_teachers_vectors_are_not_cut(draw):
 @pytest.mark.parametrize("excess", [True, False])
 def test_spread_out_is_that_of_a_loop_over_pairs(
     draw,
+    with_gradients,
     agrees,
     columns,
     aggregation,
@@ -197,8 +198,7 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
         aggregation=aggregation,
     )
     vectors = draw(rows=4, width=5)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     terms = []
     for name in columns:
         rows = unit(theirs[name])
