@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from typing import Any, ClassVar
@@ -84,9 +83,6 @@ class BuiltDense(BuiltBackbone):
         self.width = width
         self.max_length = 128
         self.origin = {"init": "random"}
-
-    def inference(self, module, dtype, traceable=False):
-        return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
 
     def save(self, directory):
         directory.mkdir(parents=True)

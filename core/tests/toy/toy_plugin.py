@@ -878,9 +878,6 @@ class Engine(protocols.TrainingEngine):
     def describe(self):
         return {"device": "toy", "precision": "fp64", "token_budget": self.token_budget}
 
-    def counters(self):
-        return {}
-
     def seed(self, seed):
         self.rng = np.random.default_rng(seed)
 

@@ -24,14 +24,14 @@ def unit(vectors):
 
 def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
     draw,
+    with_gradients,
     formula,
     agrees,
 ):
     inner = InfoNCE(temperature=0.3, similarity="dot")
     loss = Matryoshka(inner, dimensions=(6, 2, 4), weights=(1.0, 0.5, 2.0))
     vectors = draw(rows=5, width=6, noise=2)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     output = loss.build(6)(ours)
     parts = [
         formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[
@@ -154,14 +154,6 @@ def test_losses_that_cannot_share_a_batch_are_problems(loss, message):
     assert message in " ".join(loss.check())
 
 
-def test_negatives_of_inner_losses_count():
-    queue = Matryoshka(Queue(), dimensions=(4,))
-    assert queue.negatives(64, frozenset()) == 63 + 10_000
-    assert (
-        WeightedSum((CoSENT(), InfoNCE())).negatives(8, frozenset({"negative"})) == 15
-    )
-
-
 def test_a_dimension_above_the_width_is_refused():
     with pytest.raises(RunError, match="dimension 512, more than the 384"):
         Matryoshka(InfoNCE(), dimensions=(512, 64)).build(384)
@@ -195,6 +187,7 @@ def test_a_teachers_vectors_are_not_cut(draw):
 @pytest.mark.parametrize("excess", [True, False])
 def test_spread_out_is_that_of_a_loop_over_pairs(
     draw,
+    with_gradients,
     agrees,
     columns,
     aggregation,
@@ -208,8 +201,7 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
         aggregation=aggregation,
     )
     vectors = draw(rows=4, width=5)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     terms = []
     for name in columns:
         rows = unit(theirs[name])

@@ -17,6 +17,7 @@ from sentbed.protocols import (
     Output,
     Pooler,
     Prompt,
+    ResolvedPrompt,
     Runtime,
     Template,
     Transform,
@@ -110,11 +111,11 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt)
-        template = _template_of(encoder, prompt)
-        if template is not None and INSTRUCTION in str(template):
+        resolved = _resolved(encoder, prompt)
+        if resolved is not None and INSTRUCTION in str(resolved.template):
             yield (
                 "prompt",
-                f"the template {str(template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
+                f"the template {str(resolved.template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
                 "spell the instruction out, or put the prompt into `task_prompts`",
             )
 
@@ -316,18 +317,18 @@ def _task_prompt_misfits(
             continue
         for _, message in _prompt_misfits(encoder, prompt):
             yield f"the prompt of `{key}`: {message}"
-        template = _template_of(encoder, prompt)
-        if template is not None and template.between is not None:
-            yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
+        resolved = _resolved(encoder, prompt)
+        if resolved is not None and not resolved.is_prefix:
+            yield (
+                f"the prompt of `{key}` is more than a text before the sentence; end its template with "
+                "`{text}`, and give it no text rules (`normalizer`)"
+            )
 
 
-def _template_of(encoder: EncoderRecipe, prompt: Prompt | None) -> Template | None:
-    """Return the template of a prompt; None if there is none, or the prompt is invalid."""
+def _resolved(encoder: EncoderRecipe, prompt: Prompt | None) -> ResolvedPrompt | None:
+    """Return a prompt as it is used; None if there is no text around a sentence, or the prompt is invalid."""
     try:
-        resolved = encoder.resolved(prompt)
+        return encoder.resolved(prompt)
     except SentbedError:
         # `_prompt_misfits` reports an invalid prompt.
         return None
-    if resolved is None:
-        return None
-    return resolved.template

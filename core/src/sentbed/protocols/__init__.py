@@ -119,7 +119,6 @@ if TYPE_CHECKING:
         TokenBatch,
         TokenIds,
         Tokenizer,
-        TokenizerForPrompts,
         TokenStates,
         TokenVectors,
     )

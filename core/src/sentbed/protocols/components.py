@@ -7,6 +7,7 @@ attributes, or follow from the fields. A method that is not abstract has a defau
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -161,7 +162,7 @@ class BuildContext:
 class BuiltBackbone:
     """A backbone's tokenizer and transformer, in the memory of the host.
 
-    A subclass must set the attributes that have no default, and implement `inference` and `save`.
+    A subclass must set the attributes that have no default, and implement `save`.
     """
 
     tokenizer: Tokenizer
@@ -212,7 +213,7 @@ class BuiltBackbone:
 
         With `traceable`, the copy uses only operations that a compiler supports.
         """
-        raise NotImplementedError
+        return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
 
     def save(self, directory: Path) -> None:
         """Create `directory`, and write weights (safetensors), configuration and tokenizer into it."""
@@ -699,20 +700,6 @@ class Loss(Component):
                 changes[field.alias or field.name] = _compared(value, similarity)
         changed: Loss = attrs.evolve(loss, **changes)
         return changed
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
-        """Return the maximum number of negatives per anchor, in a full batch of data with these columns.
-
-        Return 0 if the loss does not compare anchors, and None if the number is unknown. By default, return the
-        maximum over the inner losses; None if the number is unknown for one of them.
-        """
-        counts: list[int] = []
-        for inner in inner_parts(self, Loss):
-            count = inner.negatives(batch_size, columns)
-            if count is None:
-                return None
-            counts.append(count)
-        return max(counts, default=None)
 
 
 def _compared(value: Any, similarity: Similarity) -> Any:

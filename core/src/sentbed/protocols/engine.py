@@ -105,7 +105,7 @@ class Head:
 class PlacedEncoder:
     """An encoder on an engine's device: backbone, pooler and head.
 
-    A subclass must have `width`, `encode`, `transformed` and `save`.
+    A subclass must have `width`, `encode` and `save`, and for encoders with a transform `transformed`.
     """
 
     width: int
@@ -329,9 +329,9 @@ class Engine:
         """Return the engine's counters, for the manifest.
 
         These are the peak `device_memory_gib`; `compiled_shapes` and `compile_seconds` if the engine compiles;
-        and others that the engine chooses.
+        and others that the engine chooses. By default, there are none.
         """
-        raise NotImplementedError
+        return {}
 
     def seed(self, seed: int) -> None:
         """Seed all random generators that initialisation and dropout use, including torch's on the host."""

@@ -130,9 +130,3 @@ class Contrastive(Loss):
             "mask_duplicates": self.mask_duplicates,
             "false_negative_threshold": self.false_negative_threshold,
         }
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the largest number of negatives in a denominator: positives of other rows, and hard
-        negatives."""
-        rows = {"batch": batch_size, "own": 1, "none": 0}[self.hard_negatives]
-        return batch_size - 1 + rows * len(columns & set(HARD_NEGATIVES))

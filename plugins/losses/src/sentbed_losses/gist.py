@@ -78,9 +78,3 @@ class Gist(Taught):
             contrast_anchors=self.contrast_anchors,
             contrast_positives=self.contrast_positives,
         )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the number of negatives in a denominator if the teacher leaves no term out."""
-        others = 1 + self.contrast_anchors + self.contrast_positives
-        hard_negatives = len(columns & set(HARD_NEGATIVES))
-        return others * (batch_size - 1) + batch_size * hard_negatives

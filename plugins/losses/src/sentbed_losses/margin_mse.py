@@ -43,7 +43,3 @@ class MarginMSE(Loss):
         from sentbed_losses._torch.margin_mse import MarginMSELoss
 
         return MarginMSELoss(similarity=self.similarity)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 1, for the row's own hard negative."""
-        return 1

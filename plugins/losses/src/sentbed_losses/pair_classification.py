@@ -34,7 +34,3 @@ class PairClassification(Loss):
         from sentbed_losses._torch.pair_classification import PairClassificationLoss
 
         return PairClassificationLoss(width)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the number of false pairs per anchor: one for each other row."""
-        return batch_size - 1

@@ -100,11 +100,3 @@ class Queue(Contrastive):
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the largest number of negatives in a denominator, including the memory."""
-        in_batch = 0
-        if self.in_batch:
-            in_batch = super().negatives(batch_size, columns)
-
-        return in_batch + self.size

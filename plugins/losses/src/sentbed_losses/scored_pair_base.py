@@ -26,7 +26,3 @@ class ScoredPairs(Loss):
     def numbers(self) -> frozenset[str]:
         """The column of scores."""
         return frozenset({SCORE})
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since no anchor is compared with candidates."""
-        return 0

@@ -70,7 +70,3 @@ class SpreadOut(Loss):
             excess=self.excess,
             aggregation=self.aggregation,
         )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since no anchor is compared with candidates."""
-        return 0

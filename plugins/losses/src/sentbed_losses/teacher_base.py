@@ -29,10 +29,6 @@ class Taught(Loss):
                     f'`columns = {{ {column} = "..." }}`'
                 )
 
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since the loss has no negatives unless a subclass says so."""
-        return 0
-
 
 def teachers(columns: frozenset[str]) -> frozenset[str]:
     """Return the names of the teacher's columns for these columns of texts."""
