@@ -16,6 +16,7 @@ from sentbed_testing import (
     LossContract,
     OptimizerContract,
     PoolerContract,
+    PromptContract,
     ScheduleContract,
     SimilarityContract,
     TrackerContract,
@@ -31,6 +32,7 @@ POOLERS = {
     "seeds Python": "test_a_call_changes_nothing",
     "draws from elsewhere": "test_a_repeated_call_gives_the_same",
     "noise at encoding": "test_a_repeated_call_gives_the_same",
+    "misspelt need": "test_needs",
     "plain mean": "test_padding_changes_nothing",
     "reads padding": "test_padding_has_no_gradient",
     "forgets on save": "test_weights_are_saved",
@@ -57,6 +59,7 @@ LOSSES = {
     "one row": "test_output",
     "one loss a row": "test_output",
     "needs what it takes": "test_output",
+    "misspelt need": "test_needs_are_words_that_engines_know",
     "data-dependent": "test_can_be_traced",
     "scaled by an item": "test_can_be_traced",
     "state of another name": "test_state",
@@ -98,6 +101,22 @@ SOURCES = {
     "one column of texts": "test_texts",
     "fingerprint of an address": "test_fingerprint",
     "goes round": "test_a_row_after_the_last_one",
+    "drawn order": "test_order",
+    "shorter second epoch": "test_order",
+    "order from 1": "test_order",
+    "larger batches": "test_batches",
+    "drawn batches": "test_batches",
+    "fewer batches later": "test_batches",
+}
+PROMPTS = {
+    "a string": "test_rules",
+    "other layers": "test_layers",
+    "unnamed rules": "test_rules",
+    "drawn rules": "test_rules",
+    "rules that return no text": "test_rules",
+    "no prompt for a task": "test_for_task",
+    "saved without its words": "test_self_contained",
+    "saved with other rules": "test_self_contained",
 }
 EVALUATORS = {
     "two sides": "test_lists",
@@ -142,6 +161,7 @@ SCHEDULES = {
 CLASSES = {
     "Thawed": "test_is_frozen",
     "Silent": "test_is_documented",
+    "Miscalled": "test_has_no_misspelt_name",
     "Unexplained": "test_is_documented",
     "Converted": "test_survives_toml",
     "Unequal": "test_survives_toml",
@@ -205,6 +225,14 @@ class TestSources(DataContract):
     @pytest.fixture(params=["", *SOURCES])
     def component(self, request):
         return components.Nine(request.param)
+
+
+class TestPrompts(PromptContract):
+    FAULTS = PROMPTS
+
+    @pytest.fixture(params=["", *PROMPTS])
+    def component(self, request):
+        return components.Said(request.param)
 
 
 class TestEvaluators(EvaluatorContract):
