@@ -94,16 +94,16 @@ class Setting:
     def differences(self, rng: Generator) -> Floats:
         """Return the differences of one study, `(seeds, prompts, items)`."""
         if self.draw == "t":
-            own = rng.standard_t(3, self.items) / math.sqrt(3)
+            item_cell = rng.standard_t(3, self.items) / math.sqrt(3)
         elif self.draw == "lognormal":
-            own = (rng.lognormal(size=self.items) - math.exp(0.5)) / 2.16
+            item_cell = (rng.lognormal(size=self.items) - math.exp(0.5)) / 2.16
         else:
-            own = rng.standard_normal(self.items)
+            item_cell = rng.standard_normal(self.items)
         if self.cluster > 1:
             passages = rng.standard_normal(self.items)[
                 np.arange(self.items) // self.cluster
             ]
-            own = (own + passages) / math.sqrt(2)
+            item_cell = (item_cell + passages) / math.sqrt(2)
 
         of_seeds = rng.standard_normal((self.seeds, 1, 1))
         if self.skewed_seeds:
@@ -111,8 +111,9 @@ class Setting:
         of_prompts = rng.standard_normal((1, self.prompts, 1))
         of_both = rng.standard_normal((self.seeds, self.prompts, 1))
         rest = rng.standard_normal((self.seeds, self.prompts, self.items))
-        values: Floats = self.effect + self.item_std * own + self.rest_std * rest
-        values = values + self.seed_std * of_seeds + self.prompt_std * of_prompts
+        values: Floats = self.effect + self.item_std * item_cell + self.rest_std * rest
+        values = values + self.seed_std * of_seeds
+        values = values + self.prompt_std * of_prompts
         return values + self.prompt_seed_std * of_both
 
     @property
@@ -122,10 +123,11 @@ class Setting:
         item = self.item_std**2 / self.items
         if self.prompts > 1:
             item += of_runs / (self.seeds * self.prompts)
-        seed = self.seed_std**2 + (self.prompt_seed_std**2 + of_runs) / self.prompts
-        prompt = self.prompt_std**2 + (self.prompt_seed_std**2 + of_runs) / self.seeds
-        if self.prompts < 2:
-            prompt = 0.0
+        of_both = self.prompt_seed_std**2 + of_runs
+        seed = self.seed_std**2 + of_both / self.prompts
+        prompt = 0.0
+        if self.prompts > 1:
+            prompt = self.prompt_std**2 + of_both / self.seeds
         spread = Spread(
             math.sqrt(seed),
             math.sqrt(item),
@@ -156,6 +158,7 @@ def random_setting(rng: Generator) -> bool:
 
 
 def score_of(items: Items, value: float, task: str = "T", split: str = "test") -> Score:
+    """Return a score with its items."""
     protocol = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
     return Score(task, items.statistic, value, protocol, "en", "e", items)
 
@@ -166,6 +169,7 @@ def mean_of(
     task: str = "T",
     split: str = "test",
 ) -> Score:
+    """Return a score that is the mean of `values`, one per item."""
     items = Items("mean", values, scale=1.0, clusters=names)
     return score_of(items, float(values.mean()), task, split)
 
@@ -179,11 +183,12 @@ def spearman(
     gold = rng.standard_normal(items)
     cells = []
     for number, slope in zip(seeds, (1.0, 1.0 + effect), strict=True):
-        own = rng.standard_normal(items)
+        item_cell = rng.standard_normal(items)
         scores = {}
         for seed in range(number):
-            noise = own + 0.5 * rng.standard_normal(items)
-            predicted = (slope + 0.02 * rng.standard_normal()) * gold + noise
+            noise = item_cell + 0.5 * rng.standard_normal(items)
+            slope_of_run = slope + 0.02 * rng.standard_normal()
+            predicted = slope_of_run * gold + noise
             of_run = Items("spearman", gold, predicted)
             scores[seed, ""] = (score_of(of_run, item_score(of_run)),)
         cells.append(CellScores(scores))
@@ -199,8 +204,9 @@ def shared_items(
     pool = common + tasks * (100 - common)
     means = []
     for side in (0, 1):
-        own = rng.standard_normal(pool) + side * effect
-        runs = 0.3 * rng.standard_normal((3, pool)) + 0.02 * rng.standard_normal((3, 1))
+        item_cell = rng.standard_normal(pool) + side * effect
+        runs = 0.3 * rng.standard_normal((3, pool))
+        runs = runs + 0.02 * rng.standard_normal((3, 1))
         columns = []
         for task in range(tasks):
             start = common + task * (100 - common)
@@ -208,7 +214,7 @@ def shared_items(
             places = np.concatenate([np.arange(common), further])
             scores = {}
             for seed in range(3):
-                values = (own + runs[seed])[places]
+                values = (item_cell + runs[seed])[places]
                 scores[seed, ""] = (mean_of(values, places, f"T{task}"),)
             columns.append(CellScores(scores))
         means.append(mean_over_tasks(columns))
@@ -231,12 +237,14 @@ def study_data(
     """Return a study with a task on development and one on test data; `means` are `(cells, 2)`."""
     cells = []
     for number, of_cell in enumerate(means):
-        own = rng.standard_normal((2, items))
+        item_cell = rng.standard_normal((2, items))
         runs = []
         for seed in range(seeds):
             shared = math.sqrt(correlation) * rng.standard_normal()
-            luck = shared + math.sqrt(1 - correlation) * rng.standard_normal(2)
-            values = of_cell[:, None] + seed_std * luck[:, None] + own
+            luck = math.sqrt(1 - correlation) * rng.standard_normal(2)
+            luck = seed_std * (luck + shared)
+            values = of_cell[:, None] + item_cell
+            values = values + luck[:, None]
             scores = (
                 mean_of(values[0], task="T-dev", split="dev"),
                 mean_of(values[1]),
@@ -310,48 +318,149 @@ SETTINGS: dict[str, Study] = {
         rng, 10, seed_std=1.0
     ),
     "D power: mark among 10 cells": lambda rng: mark_is_found(rng, 10, 0.8),
-    "F clusters of 3": Setting(items=300, cluster=3),
-    "F clusters of 10": Setting(items=300, cluster=10),
-    "F items t with 3 degrees": Setting(draw="t", items=40),
-    "F items lognormal": Setting(draw="lognormal", items=40),
-    "F limit: seeds lognormal": Setting(skewed_seeds=True, seed_std=1.0),
-    "F limit: 10 seeds lognormal": Setting(skewed_seeds=True, seed_std=1.0, seeds=10),
-    "I one seed that does not vary": Setting(seeds=1, seed_std=0.0, rest_std=0.0),
-    "I S=2, n=40, rest 3": Setting(seeds=2, items=40, rest_std=3.0),
-    "I S=3, n=40, rest 3": Setting(items=40, rest_std=3.0),
-    "I S=5, n=40, rest 3": Setting(seeds=5, items=40, rest_std=3.0),
-    "I S=2, n=300, seeds vary": Setting(seeds=2, items=300, seed_std=0.3),
-    "I S=3, n=300, items vary": Setting(items=300, seed_std=0.0),
-    "I S=5, n=300, rest 3": Setting(seeds=5, items=300, seed_std=0.05, rest_std=3.0),
+    "F clusters of 3": Setting(
+        items=300,
+        cluster=3,
+    ),
+    "F clusters of 10": Setting(
+        items=300,
+        cluster=10,
+    ),
+    "F items t with 3 degrees": Setting(
+        draw="t",
+        items=40,
+    ),
+    "F items lognormal": Setting(
+        draw="lognormal",
+        items=40,
+    ),
+    "F limit: seeds lognormal": Setting(
+        skewed_seeds=True,
+        seed_std=1.0,
+    ),
+    "F limit: 10 seeds lognormal": Setting(
+        skewed_seeds=True,
+        seed_std=1.0,
+        seeds=10,
+    ),
+    "I one seed that does not vary": Setting(
+        seeds=1,
+        seed_std=0.0,
+        rest_std=0.0,
+    ),
+    "I S=2, n=40, rest 3": Setting(
+        seeds=2,
+        items=40,
+        rest_std=3.0,
+    ),
+    "I S=3, n=40, rest 3": Setting(
+        items=40,
+        rest_std=3.0,
+    ),
+    "I S=5, n=40, rest 3": Setting(
+        seeds=5,
+        items=40,
+        rest_std=3.0,
+    ),
+    "I S=2, n=300, seeds vary": Setting(
+        seeds=2,
+        items=300,
+        seed_std=0.3,
+    ),
+    "I S=3, n=300, items vary": Setting(
+        items=300,
+        seed_std=0.0,
+    ),
+    "I S=5, n=300, rest 3": Setting(
+        seeds=5,
+        items=300,
+        seed_std=0.05,
+        rest_std=3.0,
+    ),
     "I Spearman, n=40": lambda rng: spearman(rng, 40),
     "I Spearman, n=300": lambda rng: spearman(rng, 300),
     "I Spearman, n=300, 3 and 5 seeds": lambda rng: spearman(rng, 300, seeds=(3, 5)),
-    "I power: S=3, n=200": Setting(effect=0.35),
+    "I power: S=3, n=200": Setting(
+        effect=0.35,
+    ),
     "I power: S=5, n=300, rest 3": Setting(
-        seeds=5, items=300, seed_std=0.05, rest_std=3.0, effect=0.35
+        seeds=5,
+        items=300,
+        seed_std=0.05,
+        rest_std=3.0,
+        effect=0.35,
     ),
-    "I power: S=5, n=200": Setting(seeds=5, effect=0.35),
+    "I power: S=5, n=200": Setting(
+        seeds=5,
+        effect=0.35,
+    ),
     "I power: Spearman, n=40": lambda rng: spearman(rng, 40, 0.8),
-    "P prompt x cell 0": Setting(prompts=4, rest_std=0.5),
-    "P prompt x cell 0.3": Setting(prompts=4, rest_std=0.5, prompt_std=0.03),
-    "P prompt x cell 1": Setting(prompts=4, rest_std=0.5, prompt_std=0.1),
-    "P prompt x cell 3": Setting(prompts=4, rest_std=0.5, prompt_std=0.3),
-    "P only prompts vary": Setting(
-        prompts=4, item_std=0.01, seed_std=0.0, rest_std=0.0, prompt_std=1.0
+    "P prompt x cell 0": Setting(
+        prompts=4,
+        rest_std=0.5,
     ),
-    "P only seeds vary": Setting(prompts=4, item_std=0.01, seed_std=1.0, rest_std=0.0),
-    "P only items vary": Setting(prompts=4, seed_std=0.0, rest_std=0.0),
+    "P prompt x cell 0.3": Setting(
+        prompts=4,
+        rest_std=0.5,
+        prompt_std=0.03,
+    ),
+    "P prompt x cell 1": Setting(
+        prompts=4,
+        rest_std=0.5,
+        prompt_std=0.1,
+    ),
+    "P prompt x cell 3": Setting(
+        prompts=4,
+        rest_std=0.5,
+        prompt_std=0.3,
+    ),
+    "P only prompts vary": Setting(
+        prompts=4,
+        item_std=0.01,
+        seed_std=0.0,
+        rest_std=0.0,
+        prompt_std=1.0,
+    ),
+    "P only seeds vary": Setting(
+        prompts=4,
+        item_std=0.01,
+        seed_std=1.0,
+        rest_std=0.0,
+    ),
+    "P only items vary": Setting(
+        prompts=4,
+        seed_std=0.0,
+        rest_std=0.0,
+    ),
     "P only prompt x seed varies": Setting(
-        prompts=4, item_std=0.01, seed_std=0.0, rest_std=0.0, prompt_seed_std=1.0
+        prompts=4,
+        item_std=0.01,
+        seed_std=0.0,
+        rest_std=0.0,
+        prompt_seed_std=1.0,
     ),
     "P random settings": random_setting,
     "P wrong: prompts vary, taken for fixed": Setting(
-        prompts=4, prompt_std=0.3, random=("seeds",)
+        prompts=4,
+        prompt_std=0.3,
+        random=("seeds",),
     ),
-    "P power: P=4, S=3": Setting(prompts=4, prompt_std=0.3, effect=0.8),
-    "P power: P=8, S=3": Setting(prompts=8, prompt_std=0.3, effect=0.4),
+    "P power: P=4, S=3": Setting(
+        prompts=4,
+        prompt_std=0.3,
+        effect=0.8,
+    ),
+    "P power: P=8, S=3": Setting(
+        prompts=8,
+        prompt_std=0.3,
+        effect=0.4,
+    ),
     "P power: P=4, S=10, n=40": Setting(
-        prompts=4, seeds=10, items=40, prompt_std=0.2, effect=0.7
+        prompts=4,
+        seeds=10,
+        items=40,
+        prompt_std=0.2,
+        effect=0.7,
     ),
 }
 """Name of a setting -> its study. Those with `power` in the name count what was found."""

@@ -44,7 +44,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
         judged = row.cells[-1].judged
         if summary.baseline is None:
             judged = judge([(1.0, scores)], summary.random)
-        stds = {}
+        stds: dict[str, float] = {}
         if judged is not None and judged.estimate is not None:
             of_sources = judged.estimate.stds
             for name in ("prompts", "seeds", "items"):
