@@ -46,7 +46,9 @@ class Following:
         self._add_facts(self.hooks.run_started(run=self.run))
         return self
 
-    def resume(self, states):
+    def resume(self, states, **facts):
+        self.facts.update(facts)
+        self.facts.setdefault("resumed", [{"stage": 0, "step": 0}])
         self._add_facts(self.hooks.run_resumed(run=self.run, states=states))
         return self
 
