@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 import sentbed
 from hub_replicas.server import READER
-from paper_runs import SAMPLE, local, require_packages, runs_small, short
+from paper_runs import (
+    SAMPLE,
+    encoder_tables,
+    local,
+    require_packages,
+    runs_small,
+    short,
+)
 from sentbed._document.overrides import apply_overrides
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
@@ -94,15 +101,6 @@ def run_small(document, pairs, directory, plugins):
     check(recipe, plugins)
     runs_small(recipe, directory)
     return TRAINED if recipe.stage else ENCODED
-
-
-def encoder_tables(data):
-    """The tables of a recipe's encoders with their places."""
-    if "encoders" in data:
-        return [
-            (f"encoders.{name}", encoder) for name, encoder in data["encoders"].items()
-        ]
-    return [("encoder", data["encoder"])]
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from sentbed_testing.plugin_contract import HEAVY
 
 ROOT = Path(__file__).parent.parent
-HEAVY = (
-    "torch",
-    "jax",
-    "transformers",
-    "tokenizers",
-    "scipy",
-    "sklearn",
-    "mteb",
-    "matplotlib",
-    "datasets",
-    "numpy",
-    "tensorboard",
-    "mlflow",
-)
 COMMANDS = {
     "help": ["--help"],
     "plugins": ["plugins"],

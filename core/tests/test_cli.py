@@ -17,17 +17,6 @@ from sentbed.errors import LONGEST_MESSAGE
 from sentbed.protocols import Evaluation, Score
 from toy_plugin import RECIPE, quicken
 
-HEAVY = (
-    "torch",
-    "jax",
-    "transformers",
-    "tokenizers",
-    "sklearn",
-    "scipy",
-    "matplotlib",
-    "numpy",
-    "datasets",
-)
 BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.5")
 
 
@@ -143,23 +132,6 @@ def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Usage: " in result.output
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["check", "RECIPE"]])
-def test_what_only_looks_at_things_loads_nothing_heavy(arguments, tmp_path):
-    recipe = tmp_path / "recipe.toml"
-    assert invoke("new", "recipe", recipe).exit_code == 0
-    done = sentbed(
-        *(str(recipe) if argument == "RECIPE" else argument for argument in arguments),
-        code=f"""
-try:
-    main()
-finally:
-    print("loaded", [name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
-""",
-    )
-    assert done.stdout
-    assert done.stderr.splitlines()[-1] == "loaded []"
 
 
 # --- check -------------------------------------------------------------------------------------------------

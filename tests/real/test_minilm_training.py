@@ -25,6 +25,7 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
     path = RECIPES / "mini" / "sentbench.toml"
     short = [
         "stage.train.data.limit=1600",
+        'stage.train.validate.keep="last"',
         'evaluate.0.tasks=["STSB-dev"]',
         'evaluate.0.at=["end"]',
         'evaluate.1.tasks=["ST"]',

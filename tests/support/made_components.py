@@ -18,31 +18,7 @@ import sentbed_poolers
 import sentbed_tpu
 import sentbed_trackers
 from sentbed_testing import offered
-
-HEAVY = {
-    "torch",
-    "jax",
-    "optax",
-    "onnx",
-    "onnxruntime",
-    "openvino",
-    "nncf",
-    "transformers",
-    "peft",
-    "bitsandbytes",
-    "accelerate",
-    "tokenizers",
-    "huggingface_hub",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "datasets",
-    "nltk",
-    "syntok",
-    "tensorboard",
-    "mlflow",
-    "sqlalchemy",
-}
+from sentbed_testing.plugin_contract import HEAVY
 
 
 def by_name(offers):
@@ -128,7 +104,7 @@ def main():
     """Make the components; building one of them is what loads a library."""
     for step in STEPS:
         step()
-        loaded = HEAVY & {*sys.modules}
+        loaded = {*HEAVY} & {*sys.modules}
         assert not loaded, (step.__name__, loaded)
     offered(sentbed_poolers.poolers())[0]().build(4)
     assert "torch" in sys.modules

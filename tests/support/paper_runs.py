@@ -71,6 +71,12 @@ def local(table, directory, pairs=SAMPLE):
     }
     parallel = json.dumps([str(text), str(other)])
     settings = []
+    for place, encoder in encoder_tables(table):
+        transform = encoder.get("head", {}).get("transform", {})
+        if "data" in transform:
+            source = transform["data"]["use"]
+            for key, value in data[source].items():
+                settings.append(f"{place}.head.transform.data.{key}={value}")
     for i, stage in enumerate(table.get("stage", ())):
         sources = stage["data"].get("sources", ())
         for place, source in (
@@ -117,6 +123,15 @@ def local(table, directory, pairs=SAMPLE):
             )
             settings.append(f"evaluate.{i}={{ {inline} }}")
     return _of_keys_there(table, settings)
+
+
+def encoder_tables(data):
+    """The tables of a recipe's encoders with their places."""
+    if "encoders" in data:
+        return [
+            (f"encoders.{name}", encoder) for name, encoder in data["encoders"].items()
+        ]
+    return [("encoder", data["encoder"])]
 
 
 def _of_keys_there(table, settings):

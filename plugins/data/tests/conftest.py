@@ -63,39 +63,54 @@ SENSES: Sequence[tuple[str, dict[str, int]]] = (
 )
 
 
+PARTS_OF_SPEECH = {
+    "noun": (1, "n"),
+    "verb": (2, "v"),
+    "adj": (3, "a"),
+    "adv": (4, "r"),
+}
+"""Name in the files' names -> number and letter in the files."""
+
+
 @pytest.fixture
 def wordnet(tmp_path):
     """A lexicon of a dozen senses, in WordNet's own file format (wndb(5), cntlist(5))."""
     directory = tmp_path / "dict"
     directory.mkdir()
-    numbers = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
-    letters = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
     counts = []
-    for part, letter in letters.items():
-        data, index = "  1 A lexicon for tests.  \n", defaultdict(list)
-        for number, words in enumerate(
-            words for word_class, words in SENSES if word_class == part
-        ):
+    for part, (number, letter) in PARTS_OF_SPEECH.items():
+        data = "  1 A lexicon for tests.  \n"
+        index = defaultdict(list)
+        frames = ""
+        exceptions = ""
+        if part == "verb":
+            frames = " 01 + 02 00"
+            exceptions = "saw see\nseen see\n"
+
+        senses = [words for part_of_sense, words in SENSES if part_of_sense == part]
+        for sense, words in enumerate(senses):
+            start = len(data)
             lemmas = " ".join(f"{word} 0" for word in words)
-            frames = " 01 + 02 00" if part == "verb" else ""
-            line = f"{len(data):08d} {number:02d} {letter} {len(words):02x} {lemmas} 000{frames} | a sense  \n"
             for word, count in words.items():
-                if len(data) not in index[word.lower()]:
-                    index[word.lower()].append(len(data))
+                starts = index[word.lower()]
+                if start not in starts:
+                    starts.append(start)
                 if count:
-                    key = f"{word.lower()}%{numbers[part]}:{number:02d}:00::"
-                    counts.append(f"{key} {len(index[word.lower()])} {count}\n")
-            data += line
+                    key = f"{word.lower()}%{number}:{sense:02d}:00::"
+                    counts.append(f"{key} {len(starts)} {count}\n")
+
+            data += f"{start:08d} {sense:02d} {letter} {len(words):02x} {lemmas}"
+            data += f" 000{frames} | a sense  \n"
+
+        lines = "  1 A lexicon for tests.  \n"
+        for word, starts in sorted(index.items()):
+            places = " ".join(f"{start:08d}" for start in starts)
+            size = len(starts)
+            lines += f"{word} {letter} {size} 0 {size} 0 {places}  \n"
+
         (directory / f"data.{part}").write_text(data)
-        (directory / f"index.{part}").write_text(
-            "  1 A lexicon for tests.  \n"
-            + "".join(
-                f"{word} {letter} {len(at)} 0 {len(at)} 0 {' '.join(f'{place:08d}' for place in at)}  \n"
-                for word, at in sorted(index.items())
-            )
-        )
-        (directory / f"{part}.exc").write_text(
-            "saw see\nseen see\n" if part == "verb" else ""
-        )
+        (directory / f"index.{part}").write_text(lines)
+        (directory / f"{part}.exc").write_text(exceptions)
+
     (directory / "cntlist.rev").write_text("".join(sorted(counts)))
     return directory

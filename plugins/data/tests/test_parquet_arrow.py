@@ -75,18 +75,6 @@ def test_hub_reads_the_split_of_a_local_directory(hub_directory, read_columns):
     assert str(fault.value).endswith(f"@ {location}")
 
 
-# datasets 3 leaves a file to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_hub_names_what_to_check_where_the_split_is_unknown(
-    hub_directory,
-    read_columns,
-):
-    with pytest.raises(DataError, match="Unknown split") as fault:
-        read_columns(f"hub:{hub_directory}", ["x"], split="dev")
-    assert "`split`" in str(fault.value)
-    assert fault.value.__cause__ is not None
-
-
 def test_a_file_that_is_not_parquet_is_refused(put, read_columns):
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_columns(put("a.parquet", "x,y\n"), ["x"])

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 
 import attrs
-import pytest
 from sentbed.protocols import ReportData
 from sentbed.tools import record_json
 from sentbed_report.run_cost import (
@@ -69,10 +68,3 @@ def test_a_run_costs_its_shared_stages_too():
         (score.axis, score.direction, score.encoder) for score in scores.values()
     } == {("cost", "lower", "en")}
     assert list(cost_scores(cost, "en@start")) == list(cost_scores(None, "en")) == []
-
-
-@pytest.mark.parametrize("rows", [[["seconds", "s", "long"]], [["seconds", "s"]], None])
-def test_a_damaged_section_is_not_a_cost(rows):
-    section = {"columns": ["cost", "unit", "this run"], "rows": rows}
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        recorded_cost({"sections": {"run-cost": section}})

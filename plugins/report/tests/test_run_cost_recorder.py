@@ -105,16 +105,6 @@ def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
     assert (whole.seconds or 0) > 0
 
 
-def test_a_run_that_is_resumed_before_its_first_checkpoint_has_nothing_before(
-    load, plugins, tmp_path, steps
-):
-    steps.stop = 3
-    with pytest.raises(KeyboardInterrupt):
-        run(load(RECIPE), tmp_path / "out", plugins)
-    resume(tmp_path / "out", load(RECIPE), plugins)
-    assert cost_of(tmp_path / "out").own.processor_seconds == 6 * STEP_SECONDS
-
-
 def test_a_second_run_in_the_process_begins_at_zero(load, plugins, tmp_path, steps):
     recipe = load(RECIPE)
     for name in ("first", "second"):
@@ -165,22 +155,6 @@ def test_a_run_that_fails_before_it_begins_has_no_cost(load, plugins, tmp_path, 
     assert recorded_cost(report) is None
 
 
-def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
-    load, plugins, tmp_path, steps
-):
-    steps.stop = 3
-    recorder = plugins.manager.unregister(name=RECORDER)
-    with pytest.raises(KeyboardInterrupt):
-        run(load(CHECKPOINTS), tmp_path / "out", plugins)
-    plugins.manager.register(recorder, RECORDER)
-    # Of a run before it in the process it has none either.
-    run(load(RECIPE), tmp_path / "other", plugins)
-    resume(tmp_path / "out", load(CHECKPOINTS), plugins)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["status"] == "finished"
-    assert recorded_cost(report) is None
-
-
 @pytest.mark.parametrize(
     ("engine", "seconds"),
     [
@@ -201,17 +175,6 @@ def test_device_seconds_count_every_device_beside_the_processor(
     started = Run("r", tmp_path, None, {"engine": engine, "counters": counters})
     recorder.run_started(started)
     _, state = recorder.tracker_state(started) or ("", {})
-    cost = RunCost.of(state["own"])
+    cost = RunCost(**state["own"])
     assert cost.device_seconds == seconds
     assert cost.device_memory == (None if seconds is None else 2048.0)
-
-
-@pytest.mark.parametrize("cost", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
-def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(cost, tmp_path):
-    resumed = Run("r", tmp_path, None, {})
-    state = {"own": cost, "shared": {}, "source": None}
-    with pytest.raises(
-        RunError,
-        match=r"the cost in the state of the run is damaged: .*; start a new run",
-    ):
-        RunCostRecorder().run_resumed(resumed, {"run-cost": state})

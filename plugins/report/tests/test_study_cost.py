@@ -8,11 +8,11 @@ import json
 import attrs
 import pytest
 from sentbed.errors import RunError
+from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import read_run
-from sentbed_report.study.score_against_cost import scores_against_cost, unknown_cost
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.runs_section import summary_line
@@ -88,12 +88,6 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     memory = costs.rows[0].cells[tasks.index("run-memory")]
     assert (seconds.value, memory.value) == (111, 300)
     assert not any(column.ranked for column in costs.columns)
-    (against,) = scores_against_cost((scores, costs), data.cost)
-    assert [(point.row.cell, point.cost, point.front) for point in against.points] == [
-        ("a", 88.5, None),
-        ("b", 89.0, None),
-        ("c", 82.0, 1),
-    ]
     write_exports(tmp_path, data)
     text = (tmp_path / "tables" / "scores.csv").read_text()
     tokens = {}
@@ -104,11 +98,10 @@ def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
 
 
 def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
-    summaries = summarise(study())
-    assert scores_against_cost(summaries) == ()
-    assert unknown_cost(summaries, "passes").endswith(
-        "`run-parameters`, `run-trained-parameters`."
-    )
+    for cost, names in {"": [], "run-processor-seconds": ["cost"]}.items():
+        data = study(cost=cost)
+        figures = study_figures(data, summarise(data))
+        assert [name for name in figures if name == "cost"] == names
 
 
 def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(run_of, tmp_path):

@@ -46,13 +46,26 @@ def only(data):
     return summary
 
 
+def names(summary):
+    return [row.name for row in summary.rows]
+
+
+def places_of(rows):
+    """The places of rows in the first column."""
+    return [row.cells[0].place for row in rows]
+
+
+def values(row):
+    return [cell.value for cell in row.cells]
+
+
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
 def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of):
     summary = only(study_of(TWO))
     assert summary.headings == ("MR", "CR", "Avg")
-    assert [row.name for row in summary.rows] == ["first", "mean"]
+    assert names(summary) == ["first", "mean"]
     mr = summary.rows[0].cells[0]
     assert (mr.value, mr.std, len(mr.seeds)) == (
         71.0,
@@ -193,7 +206,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
         (("MRPC", "QQP", "Avg"), "f1"),
         (("MRPC",), "mcc"),
     ]
-    assert [cell.value for cell in summaries[1].rows[0].cells] == [82.0, 78.0, 80.0]
+    assert values(summaries[1].rows[0]) == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
@@ -212,7 +225,7 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
     summary = only(
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
     )
-    assert [row.cells[0].place for row in summary.rows] == [1, 1, 2, None]
+    assert places_of(summary.rows) == [1, 1, 2, None]
 
 
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
@@ -223,7 +236,7 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
-        assert [row.cells[0].place for row in rows] == [None, 2, 1]
+        assert places_of(rows) == [None, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +254,7 @@ def test_direction_is_what_the_score_says(study_of, direction, places, ranks):
         ranks=(),
     )
     summary = only(with_fields(data, direction=direction))
-    assert [row.cells[0].place for row in summary.rows] == places
+    assert places_of(summary.rows) == places
     assert ranks_of(summary, 0) == ranks
 
 
@@ -260,7 +273,7 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
         )
     )
     late, half = summary.rows[2:]
-    assert (late.remark, [cell.value for cell in late.cells]) == ("waiting", [None] * 3)
+    assert (late.remark, values(late)) == ("waiting", [None] * 3)
     assert (half.remark, half.cells[0].value, half.cells[0].std) == (
         "failed, 1 of 3",
         60.0,
@@ -281,7 +294,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 
     data = with_scores(study_of(TWO, baseline="first"), several)
     (summary,) = summarise(data)
-    assert [row.name for row in summary.rows] == [
+    assert names(summary) == [
         "first/en",
         "first/zh",
         "mean/en",
@@ -302,14 +315,14 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(study_of):
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [row.name for row in longer.rows] == ["first", "mean"]
-    assert [row.name for row in other.rows] == ["mean"]
-    assert [cell.value for cell in longer.rows[1].cells] == [
+    assert names(longer) == ["first", "mean"]
+    assert names(other) == ["mean"]
+    assert values(longer.rows[1]) == [
         None,
         pytest.approx(83.0),
         None,
     ]
-    assert [cell.value for cell in other.rows[0].cells] == [pytest.approx(77.0)]
+    assert values(other.rows[0]) == [pytest.approx(77.0)]
     assert (longer.apart, other.apart) == (
         "folds (10 against 5)",
         "folds (5 against 10)",
@@ -343,8 +356,8 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
     first, second = summarise(data)
-    assert [row.name for row in first.rows] == ["a"]
-    assert [row.name for row in second.rows] == ["b"]
+    assert names(first) == ["a"]
+    assert names(second) == ["b"]
 
 
 # --- significance ------------------------------------------------------------------------------------------
@@ -562,7 +575,7 @@ def test_a_bare_task_is_its_first_metric(study_of):
 def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
-    assert [row.cells[0].place for row in rows] == [None, 2, 1]
+    assert places_of(rows) == [None, 2, 1]
     assert rows[1].cells[0].judged.reason == "a score is not finite"
 
 

@@ -130,7 +130,7 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path):
 
 def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     study = LoadedStudy(costing(data))
-    assert study.figures["cost"] == "transfer, p: Avg against passes"
+    assert study.figures["cost"] == "transfer, p: Avg (accuracy) against passes"
     figure = study.plot("cost", tmp_path / "new" / "cost.pdf", task="MR", width=3.3)
     assert figure.get_figwidth() == pytest.approx(3.3)
     assert figure.axes[0].get_ylabel() == "MR (accuracy)"
@@ -138,15 +138,6 @@ def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     assert study.plot("cost", height=2).get_figheight() == pytest.approx(2)
     with pytest.raises(RunError, match=r"no figure `pie`; its figures are `"):
         study.plot("pie")
-
-
-def test_a_letter_that_no_font_has_is_a_warning(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
-    study = LoadedStudy(renamed(costing(data), "学习率 pooler", "学习率 seed"))
-    with pytest.warns(
-        UserWarning, match=r"no installed font has the characters '学习率' of"
-    ):
-        study.plot("cost", tmp_path / "cost.pdf")
 
 
 def test_an_axis_that_changes_no_score_is_found(data):

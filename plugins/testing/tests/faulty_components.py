@@ -17,9 +17,12 @@ from sentbed.protocols import (
     Items,
     Optimizer,
     Prepared,
+    Prompt,
+    ResolvedPrompt,
     Schedule,
     Score,
     Similarity,
+    Template,
     Texts,
     Tracker,
     Transform,
@@ -91,6 +94,84 @@ class NinePairs(Dataset):
             columns is None or "positive" in columns
         ):
             yield from (f"{text} again" for text in TEXTS)
+
+    def order(self, key, epoch):
+        order = super().order(key, epoch)
+        if self.fault == "drawn order":
+            random.shuffle(order)
+        if self.fault == "shorter second epoch":
+            return order[epoch:]
+        if self.fault == "order from 1":
+            return order + 1
+        return order
+
+    def batches(self, batch_size, key, epoch):
+        if self.fault == "larger batches":
+            batch_size += 1
+        if self.fault == "drawn batches":
+            key = (random.getrandbits(32),)
+        batches = super().batches(batch_size, key, epoch)
+        if self.fault == "fewer batches later":
+            return batches[epoch:]
+        return batches
+
+
+@attrs.frozen
+class Said(Prompt):
+    """A text between words."""
+
+    name: ClassVar[str] = "said"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    @property
+    def layers(self):
+        """The layers that are read."""
+        if self.fault == "other layers":
+            return (1,)
+        return None
+
+    def resolve(self, default=None):
+        """Return the template."""
+        if self.fault == "a string":
+            return "they say {text}"
+        template = Template("they say ", ".")
+        rules = {
+            "unnamed rules": str.lower,
+            "drawn rules": lambda text: f"{text} {random.random()}",
+            "rules that return no text": str.split,
+            "saved with other rules": str.upper,
+        }
+        name = "none"
+        if self.fault in rules and self.fault != "unnamed rules":
+            name = "said"
+        return ResolvedPrompt(template, name, rules.get(self.fault, str))
+
+    def for_task(self, task):
+        """Return the prompt of a task."""
+        if self.fault == "no prompt for a task":
+            return None
+        return self
+
+    def self_contained(self):
+        """Return the prompt to save."""
+        if self.fault == "saved without its words":
+            return Empty()
+        if self.fault == "saved with other rules":
+            return Said("rules that return no text")
+        return self
+
+
+@attrs.frozen
+class Empty(Prompt):
+    """A text alone."""
+
+    name: ClassVar[str] = "empty"
+
+    def resolve(self, default=None):
+        """Return no template."""
+        return ResolvedPrompt(Template("", ""))
 
 
 @attrs.frozen

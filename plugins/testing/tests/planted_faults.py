@@ -16,6 +16,7 @@ from sentbed_testing import (
     LossContract,
     OptimizerContract,
     PoolerContract,
+    PromptContract,
     ScheduleContract,
     SimilarityContract,
     TrackerContract,
@@ -98,6 +99,22 @@ SOURCES = {
     "one column of texts": "test_texts",
     "fingerprint of an address": "test_fingerprint",
     "goes round": "test_a_row_after_the_last_one",
+    "drawn order": "test_order",
+    "shorter second epoch": "test_order",
+    "order from 1": "test_order",
+    "larger batches": "test_batches",
+    "drawn batches": "test_batches",
+    "fewer batches later": "test_batches",
+}
+PROMPTS = {
+    "a string": "test_rules",
+    "other layers": "test_layers",
+    "unnamed rules": "test_rules",
+    "drawn rules": "test_rules",
+    "rules that return no text": "test_rules",
+    "no prompt for a task": "test_for_task",
+    "saved without its words": "test_self_contained",
+    "saved with other rules": "test_self_contained",
 }
 EVALUATORS = {
     "two sides": "test_lists",
@@ -205,6 +222,14 @@ class TestSources(DataContract):
     @pytest.fixture(params=["", *SOURCES])
     def component(self, request):
         return components.Nine(request.param)
+
+
+class TestPrompts(PromptContract):
+    FAULTS = PROMPTS
+
+    @pytest.fixture(params=["", *PROMPTS])
+    def component(self, request):
+        return components.Said(request.param)
 
 
 class TestEvaluators(EvaluatorContract):

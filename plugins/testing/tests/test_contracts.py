@@ -43,7 +43,7 @@ def planted_and_found(selection):
     """Run the contracts of faulty components; return the planted faults, and those that are found."""
     failures = Failures()
     options = ["-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-W", "ignore"]
-    pytest.main([*options, "--tb=no", "-k", selection, str(PLANTED)], [failures])
+    pytest.main([*options, "--tb=no", "-rN", "-k", selection, str(PLANTED)], [failures])
     return failures.planted, failures.detected
 
 

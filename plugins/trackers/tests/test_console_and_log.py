@@ -45,13 +45,14 @@ def test_every_event_is_a_line_that_can_be_read_at_once(info, tracker):
     (line,) = lines(info)
     assert (line["event"], line["name"]) == ("run_started", "my-run")
     tracker.stage_started("nli", 5)
-    tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0, {"accuracy": 0.25}))
+    tracker.step_finished("nli", 1, 4, StepResult(0.5, 1e-4, 2.0, {"accuracy": 0.25}))
     last = lines(info)[-1]
     assert last.pop("time") > 1.7e9
     assert last == {
         "event": "step_finished",
         "stage": "nli",
         "step": 1,
+        "total_steps": 4,
         "loss": 0.5,
         "learning_rate": 1e-4,
         "grad_norm": 2.0,
@@ -62,7 +63,7 @@ def test_every_event_is_a_line_that_can_be_read_at_once(info, tracker):
 def test_numbers_that_json_does_not_have_are_null(info, tracker):
     tracker.run_started(info)
     tracker.step_finished(
-        "nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0})
+        "nli", 1, 4, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0})
     )
     tracker.scores_ready(
         Evaluation((Score("t", "m", math.nan, {"parts": [math.nan, 1.0]}),), math.nan)
@@ -80,20 +81,20 @@ def test_numbers_that_json_does_not_have_are_null(info, tracker):
 def test_a_resumed_log_has_no_event_twice(info, tracker):
     tracker.run_started(info)
     tracker.stage_started("nli", 3)
-    tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0))
+    tracker.step_finished("nli", 1, 4, StepResult(0.5, 1e-4, 2.0))
     state = tracker.tracker_state()
     assert state is not None
     states = json.loads(json.dumps(dict([state])))
     length = (info.directory / "log.jsonl").stat().st_size
     assert states == {"jsonl": {"bytes": length, "files": ["log.jsonl"]}}
     # Told after the checkpoint, and cut off in the middle by the end of the process.
-    tracker.step_finished("nli", 2, StepResult(0.4, 1e-4, 2.0))
+    tracker.step_finished("nli", 2, 4, StepResult(0.4, 1e-4, 2.0))
     with (info.directory / "log.jsonl").open("a") as log:
         log.write('{"time": 1')
 
     resumed = JsonlTracker()
     resumed.run_resumed(info, states)
-    resumed.step_finished("nli", 2, StepResult(0.4, 1e-4, 2.0))
+    resumed.step_finished("nli", 2, 4, StepResult(0.4, 1e-4, 2.0))
     resumed.run_finished()
     assert [line["event"] for line in lines(info)] == [
         "run_started",
@@ -312,14 +313,19 @@ def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
     tracker.run_started(info)
     capsys.readouterr()
     tracker.warned("the recipe has [changed]")
-    geometry = [
-        Score("dev", metric, value, {"id": id_})
-        for id_ in ("wang-isola", "st5")
-        for metric, value in (("alignment", 0.25), ("uniformity", -2.5))
-    ]
-    tracker.observed(100, "en", Evaluation(tuple(geometry), 2.25))
-    many = tuple(Score(f"t{i}", "m", 10.0 * i, {"id": "p"}) for i in range(6))
-    tracker.observed(100, "zh", Evaluation(many, 1.0))
+
+    geometry = (
+        Score("dev", "alignment", 0.25, {"id": "wang-isola"}),
+        Score("dev", "uniformity", -2.5, {"id": "wang-isola"}),
+        Score("dev", "alignment", 0.25, {"id": "st5"}),
+    )
+    tracker.observed(100, "en", Evaluation(geometry, 2.25))
+
+    many = []
+    for number in range(6):
+        many.append(Score(f"t{number}", "m", 10.0 * number, {"id": "p"}))
+    tracker.observed(100, "zh", Evaluation(tuple(many), 1.0))
+
     assert capsys.readouterr().err.splitlines() == [
         "warning: the recipe has [changed]",
         "step 100: en: dev alignment 0.250, dev uniformity -2.500",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         host_generator_states,
         restore_host_generators,
     )
-    from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
+    from sentbed_common.hub_problems import hub_errors
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.item_statistics import (
         ItemGroup,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import attrs
 from sentbed import DataError, locate
+from sentbed_common import hub_errors
 
 from sentbed_data.csv_tsv_jsonl import Rows, column_index
-from sentbed_data.hub_error_messages import FilesOf, explain, is_data_file, named_files
 from sentbed_data.parquet_arrow import require_package
 
 HUB = "hub:"
@@ -150,7 +151,7 @@ def hub_file(location: str, revision: str | None) -> Path:
 
     place = parse(location)
     assert place.file is not None
-    with _explained(location, revision):
+    with _hub_errors(location, revision):
         path = hf_hub_download(
             place.name, place.file, repo_type="dataset", revision=revision
         )
@@ -176,7 +177,7 @@ def hub_rows(
         # On this branch, each configuration is a directory.
         config, directory = None, config
 
-    with _explained(location, revision):
+    with _hub_errors(location, revision):
         table = datasets.load_dataset(
             place.name,
             name=config,
@@ -186,7 +187,7 @@ def hub_rows(
         )
 
     for name in names:
-        _require_column(name, table.column_names, location, revision)
+        column_index(name, table.column_names, location, None)
     if limit is not None:
         table = table.select(range(min(limit, len(table))))
 
@@ -197,82 +198,7 @@ def hub_rows(
             yield next(numbers), row
 
 
-def _require_column(
-    name: str,
-    columns: Sequence[str],
-    location: str,
-    revision: str | None,
-) -> None:
-    """Raise `DataError` if a data set lacks a column; if its files have several formats, list the files."""
-    try:
-        column_index(name, columns, None, None)
-    except DataError as error:
-        message = str(error)
-        files = list(filter(is_data_file, _files_of(location, revision)()))
-        formats = {Path(file).suffix for file in files}
-        if len(formats) > 1:
-            example = f"{HUB}{parse(location).name}/{files[-1]}"
-            message += (
-                f"; the data set has {named_files(files)}, of which only those of one format are read; "
-                f"name the file, as in `{example}`"
-            )
-
-        raise DataError(message, location) from error
-
-
-@contextmanager
-def _explained(location: str, revision: str | None) -> Iterator[None]:
-    """Turn exceptions of the hub's libraries into a `DataError` with the problem and a remedy."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:
-        place = parse(location)
-        sentence = explain(
-            _refusal(error, place),
-            place.name,
-            place.file,
-            revision,
-            _files_of(location, revision),
-        )
-        raise DataError(sentence, location) from error
-
-
-def _refusal(error: Exception, place: HubLocation) -> Exception:
-    """Return the hub's own exception if a data set is gated or missing; otherwise return `error`."""
-    if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
-        return error
-
-    from huggingface_hub import HfApi
-
-    try:
-        HfApi().auth_check(place.name, repo_type="dataset")
-    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is explained
-        return refusal
-
-    return error
-
-
-def _files_of(location: str, revision: str | None) -> FilesOf:
-    """Return a function that lists the files of a repository or directory; the list is empty on failure."""
-    place = parse(location)
-
-    def files() -> Sequence[str]:
-        if place.is_directory:
-            directory = Path(place.name)
-            paths = filter(Path.is_file, sorted(directory.rglob("*")))
-            return [path.relative_to(directory).as_posix() for path in paths]
-
-        from huggingface_hub import HfApi
-
-        try:
-            return sorted(
-                HfApi().list_repo_files(
-                    place.name, repo_type="dataset", revision=revision
-                )
-            )
-        except Exception:  # noqa: BLE001 - the list is a help in a message about another error
-            return ()
-
-    return files
+def _hub_errors(location: str, revision: str | None) -> AbstractContextManager[None]:
+    """Turn exceptions of the hub's libraries into a `DataError`."""
+    name = parse(location).name
+    return hub_errors(partial(DataError, file=location), "dataset", name, revision)

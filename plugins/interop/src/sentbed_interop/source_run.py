@@ -11,14 +11,13 @@ import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
 from sentbed.helpers import read_json
-from sentbed.protocols import Score
+from sentbed.protocols import START, Score
 from sentbed.tools import (
     Document,
     from_plain,
     load_plugins,
     structure_recipe,
 )
-from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
 
@@ -130,4 +129,4 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _names(encoder: str) -> set[str]:
     """Return the names of the encoders that a score involves: `en@start` involves `en`, `en+zh` involves both."""
-    return set(base_name(encoder).split("+"))
+    return set(encoder.removesuffix(START).split("+"))

@@ -41,9 +41,6 @@ def _published_templates() -> dict[str, str]:
 TEMPLATES: Mapping[str, str] = MappingProxyType(_published_templates())
 """Published templates by name; `templates.toml` also has their sources."""
 
-OPEN_QUOTE = '"'
-"""Last character of a template that can have demonstrations. In a demonstration, the word follows it."""
-
 
 def _prompt_eol(text: str) -> str:
     """Apply PromptEOL's evaluation rules; see `TemplatePrompt.normalizer`."""
@@ -230,7 +227,7 @@ def _after_demonstrations(
             has a mask or two sentences.
     """
     takes_demonstrations = (
-        template.suffix.endswith(OPEN_QUOTE)
+        template.suffix.endswith('"')
         and MASK not in template.suffix
         and template.between is None
     )

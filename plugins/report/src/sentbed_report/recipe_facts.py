@@ -2,99 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import tomli
-
-_MODEL = ("use", "model", "size", "init")
-"""Keys of a backbone that determine its model."""
 
 Fact: TypeAlias = tuple[str, str]
 """Name of a setting, such as `pooler`, and its value."""
 
 
-def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
+def recipe_facts(recipe: str, varied: Iterable[str] = ()) -> tuple[Fact, ...]:
     """Return facts of a recipe (TOML text): each encoder's model and pooler, each stage's loss, and the seed.
 
     `varied` are paths of settings that differ between the cells of a study; facts that depend on them are left
-    out. The result is empty if the text is not a recipe.
+    out. The result is empty if the text is not TOML.
     """
+    varied_paths = []
+    for path in varied:
+        # `[encoder]` is short for `[encoders.encoder]`.
+        if path.split(".")[0] == "encoder":
+            varied_paths.append(f"encoders.{path}")
+        else:
+            varied_paths.append(path)
+
     try:
-        data = tomli.loads(recipe)
+        content = tomli.loads(recipe)
     except tomli.TOMLDecodeError:
         return ()
     facts = []
-    for name, text, paths in _facts(data):
-        if text and not _is_set_by_any(paths, varied):
-            facts.append((name, text))
+    for name, value, path in _facts(content):
+        is_varied = False
+        for setting in varied_paths:
+            is_varied |= f"{path}.".startswith(f"{setting}.")
+            is_varied |= setting.startswith(f"{path}.")
+        if value and not is_varied:
+            facts.append((name, value))
     return tuple(facts)
 
 
-def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
-    """Whether any path in `varied` is one of `paths`, or is a table that contains one of them."""
-    for path in paths:
-        for setting in varied:
-            if path == setting or path.startswith(f"{setting}."):
-                return True
-    return False
-
-
-def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield the name and the value of each fact, and the paths of the recipe that determine it."""
-    encoders = _table(data.get("encoders"))
-    if not encoders:
-        # `[encoder]` is short for `[encoders.encoder]`, and the differences of recipes have the long path.
-        places = ["encoder", "encoders.encoder"]
-        yield from _facts_of_encoder(data.get("encoder"), "", places)
+def _facts(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the name and the value of each fact, and the path of the recipe that determines it."""
+    encoders = recipe.get("encoders") or {"encoder": recipe.get("encoder", {})}
     for name, encoder in encoders.items():
-        suffix = ""
-        if len(encoders) > 1:
-            suffix = f" of {name}"
-        yield from _facts_of_encoder(encoder, suffix, [f"encoders.{name}"])
+        suffix = f" of {name}" if len(encoders) > 1 else ""
+        backbone = encoder.get("backbone", {})
+        parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
+        if backbone.get("init") == "random":
+            parts.append("random weights")
+        model = ", ".join(filter(None, parts))
+        yield f"model{suffix}", model, f"encoders.{name}.backbone"
+        pooler = encoder.get("pooler", {}).get("use", "")
+        yield f"pooler{suffix}", pooler, f"encoders.{name}.pooler.use"
 
-    stages = data.get("stage")
-    if not isinstance(stages, list):
-        stages = []
-    for index, stage in enumerate(map(_table, stages)):
+    stages = recipe.get("stage", [])
+    for index, stage in enumerate(stages):
         name = stage.get("name", index)
-        suffix = ""
-        if len(stages) > 1:
-            suffix = f" of {name}"
-        loss = _table(stage.get("loss"))
-        yield f"loss{suffix}", str(loss.get("use", "")), [f"stage.{name}.loss.use"]
+        suffix = f" of {name}" if len(stages) > 1 else ""
+        loss = stage.get("loss", {}).get("use", "")
+        yield f"loss{suffix}", loss, f"stage.{name}.loss.use"
 
-    run = _table(data.get("run"))
-    yield "seed", str(run.get("seed", "")), ["run.seed"]
-
-
-def _facts_of_encoder(
-    encoder: Any,
-    suffix: str,
-    places: Sequence[str],
-) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Yield model and pooler of the encoder at `places`, which are equivalent paths in the recipe.
-
-    `suffix` ends the names of the facts; it names the encoder if there are several.
-    """
-    backbone = _table(_table(encoder).get("backbone"))
-    pooler = _table(_table(encoder).get("pooler"))
-    parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
-    if backbone.get("init") == "random":
-        parts.append("random weights")
-    model = ", ".join(map(str, filter(None, parts)))
-
-    paths_of_model = []
-    paths_of_pooler = []
-    for place in places:
-        paths_of_pooler.append(f"{place}.pooler.use")
-        for key in _MODEL:
-            paths_of_model.append(f"{place}.backbone.{key}")
-    yield f"model{suffix}", model, paths_of_model
-    yield f"pooler{suffix}", str(pooler.get("use", "")), paths_of_pooler
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, Mapping):
-        return value
-    return {}
+    yield "seed", str(recipe.get("run", {}).get("seed", "")), "run.seed"

@@ -66,21 +66,6 @@ class RunCost:
                 amounts[name] = first + second
         return RunCost(**amounts)
 
-    @classmethod
-    def of(cls, table: Mapping[str, Any]) -> RunCost:
-        """Return the cost in a table of a checkpoint or report; a missing amount is unknown.
-
-        Raises:
-            TypeError: if an amount is not a number.
-        """
-        amounts = {name: table.get(name) for name in UNITS}
-        for name, amount in amounts.items():
-            if amount is not None and type(amount) not in (int, float):
-                raise TypeError(
-                    f"the amount `{name}` is {amount!r:.80}, expected a number"
-                )
-        return cls(**amounts)
-
 
 UNITS: Mapping[str, str] = {
     field.name: field.metadata["unit"] for field in attrs.fields(RunCost)
@@ -128,8 +113,6 @@ def _hyphens(name: str) -> str:
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     """Return the cost of a run from its `report.json`; None if it has none.
 
-    Rows for other amounts than those of `RunCost` are ignored.
-
     Raises:
         KeyError, TypeError, ValueError: if the section is damaged.
     """
@@ -142,7 +125,7 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
         for table, amount in zip(tables, amounts, strict=True):
             if amount is not None:
                 table[row.replace("-", "_")] = float(amount)
-    own, *shared = map(RunCost.of, tables)
+    own, *shared = [RunCost(**table) for table in tables]
     return RecordedCost(own, dict(zip(parts[1:], shared, strict=True)))
 
 

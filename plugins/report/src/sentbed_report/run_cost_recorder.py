@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from sentbed import RunError, hookimpl
-from sentbed.helpers import foreign
+from sentbed import hookimpl
 from sentbed.protocols import ReportSection, Run
 
 from sentbed_report.process_usage import PeakMemory, processor_seconds
@@ -53,16 +52,12 @@ class RunCostRecorder:
         if KEY not in states:
             return
         state = states[KEY]
-        source = run.facts.get("went_on_from")
+        before = RunCost(**state["own"])
         shared = {}
-        with foreign(
-            RunError, "the cost in the state of the run is damaged", "start a new run"
-        ):
-            before = RunCost.of(state["own"])
-            for name, table in state["shared"].items():
-                shared[name] = RunCost.of(table)
-            source_before = state["source"]
-        if source is not None and source != source_before:
+        for name, table in state["shared"].items():
+            shared[name] = RunCost(**table)
+        source = run.facts.get("went_on_from")
+        if source is not None and source != state["source"]:
             # The checkpoint is that of the run of shared stages from which this run starts.
             self._begin(run, NOTHING, {**shared, source: before})
         else:

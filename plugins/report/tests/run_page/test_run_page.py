@@ -9,14 +9,14 @@ from functools import cache
 
 import attrs
 import pytest
-from sentbed.protocols import ExpectedRow, ReportSection, Scatter
+from sentbed.protocols import ExpectedRow, ReportSection
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.write_report import write_report
 from toy_run_report import EMPTY, full, stage
 
-PLANE = "Alignment and uniformity"
+PLANE = "Geometry"
 PROTOCOLS = "How these numbers were made"
 
 
@@ -39,9 +39,8 @@ def test_a_page_has_each_section_that_has_something_and_all_figures():
         PROTOCOLS,
         "Record",
     ]
-    # Loss, validation, a scatter plot an encoder, a plane.
-    assert full_page().count('role="img"') == full_page().count("<figure>") == 5
-    assert "1,500 of 2,000 points" in full_page()
+    # Validation, loss, learning rate, a scatter plot an encoder, a plane.
+    assert full_page().count('role="img"') == full_page().count("<figure>") == 6
     assert '<p class="plot-title">STS-B: encoder@start</p>' in full_page()
 
 
@@ -52,10 +51,6 @@ def test_a_page_has_each_section_that_has_something_and_all_figures():
         ({"expected": ()}, ["Expected"]),
         ({"stages": ()}, ["Training"]),
         ({"scatters": ()}, ["Similarity"]),
-        (
-            {"scatters": (("encoder", Scatter("t", "x", "y", [math.nan], [1.0])),)},
-            ["Similarity"],
-        ),
         ({"manifest": {}, "recipe_toml": ""}, ["Record"]),
     ],
 )

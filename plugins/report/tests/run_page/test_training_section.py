@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 
 import attrs
-from sentbed.protocols import StageCurve
 from sentbed_report.page.markdown import page_markdown
-from sentbed_report.page.report_page import page_html
 from sentbed_report.report_json import to_json
 from sentbed_report.run_page.run_page import run_page
-from sentbed_report.run_page.training_section import training_section
 from toy_run_report import EMPTY, stage, watched_stage
 
 WATCHED = attrs.evolve(EMPTY, stages=(watched_stage(),))
@@ -23,15 +19,6 @@ def test_a_stage_has_its_steps_its_last_loss_and_the_step_that_it_keeps():
     assert "**Watched**" not in text
 
 
-def test_a_stage_without_numbers_has_no_figure():
-    for curve in (
-        StageCurve("none", [], [], []),
-        StageCurve("diverged", [1], [math.nan], [1.0]),
-    ):
-        section = training_section([curve])
-        assert section.plots == []
-
-
 def test_the_first_and_the_last_watched_scores_are_a_table():
     text = page_markdown(run_page(WATCHED))
     assert (
@@ -41,19 +28,6 @@ def test_the_first_and_the_last_watched_scores_are_a_table():
     assert (
         "| nli | en | sts | dev | spearman | senteval-sts | 0 to 100 | 50.00 | 62.50 |"
         in text
-    )
-
-
-def test_the_page_has_the_figures_and_the_numbers_of_a_trajectory():
-    text = page_html(run_page(WATCHED))
-    # Loss, validation, two trajectories, one score, the metrics.
-    assert text.count('role="img"') == text.count("<figure>") == 6
-    assert (
-        "<caption>Alignment and uniformity by step: wang-isola, STSB-dev, geometry</caption>"
-        in text
-    )
-    assert "| 100 | 0.250 | −2.000 | 0.350 | −2.250 |" in page_markdown(
-        run_page(WATCHED)
     )
 
 

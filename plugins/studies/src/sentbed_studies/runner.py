@@ -22,7 +22,7 @@ from sentbed.tools import Plugins, load_plugins, locked, new_directory
 from sentbed_common import TaskPool, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
-from sentbed_report.formatting import count
+from sentbed_report.formatting import count, duration
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import manifest_status
 from sentbed_report.study.read_study_directory import is_finished, lock_of
@@ -31,11 +31,11 @@ from sentbed_report.study.study_record import STUDY
 from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
+from sentbed_studies.progress import seconds_left
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
-from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work, note_confirmation
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
@@ -68,7 +68,7 @@ def run_study(  # noqa: PLR0913 - keywords
     retrain: bool = False,
     share: bool = True,
     say: Say = lambda _: None,
-    left: TimeLeft | None = None,
+    workers: int = 1,
 ) -> StudyResult:
     """Run all unfinished cells of a study.
 
@@ -88,7 +88,7 @@ def run_study(  # noqa: PLR0913 - keywords
         retrain: Whether to train a cell again if it lacks an evaluation and has no saved encoder.
         share: Whether cells share stages and forward passes, if `work` is planned here.
         say: Gets the lines of progress.
-        left: Updated with each finished run; progress lines then say how long the other runs will take.
+        workers: Number of runs that the executor does at a time, for the time left in progress lines.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
@@ -116,7 +116,7 @@ def run_study(  # noqa: PLR0913 - keywords
             keep_going,
             say,
             total,
-            left,
+            workers,
             to_train_again=set(to_train_again),
         )
         _run_work(study, work, runner)
@@ -174,8 +174,6 @@ def _confirm(
     runner.say(
         f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"
     )
-    if runner.left is not None:
-        runner.left.chosen([task.directory for task in confirmation.unfinished])
 
     _run_work(study, work, runner)
     if study.table.keep != "all":
@@ -288,11 +286,14 @@ class _Runner:
     say: Say
     total: int
     """Number of runs of cells."""
-    left: TimeLeft | None = None
+    workers: int = 1
+    """Number of runs that the executor does at a time."""
 
     done: int = 0
     """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
+    took: list[float] = attrs.field(factory=list)
+    """Seconds of the runs of cells that have finished."""
     worked: bool = False
     """Whether at least one run was started, which may have failed; False if all had finished before."""
     to_train_again: set[Task] = attrs.field(factory=set)
@@ -341,9 +342,8 @@ class _Runner:
         if isinstance(outcome.job.run, Task):
             self.done += 1
             line = f"{self.done} of {self.total}: {line}"
-            if self.left is not None:
-                seconds = outcome.seconds if outcome.result == "finished" else None
-                self.left.ended(outcome.job.directory, seconds)
+            if outcome.result == "finished":
+                self.took.append(outcome.seconds)
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         if outcome.result != "was finished":
@@ -356,10 +356,9 @@ class _Runner:
                 raise self._error(outcome)
             return
 
-        if self.left is not None:
-            time_left = self.left.in_words()
-            if time_left is not None:
-                line += f"; about {time_left} left"
+        seconds = seconds_left(self.took, self.total - self.done, self.workers)
+        if seconds:
+            line += f"; about {duration(seconds)} left"
         self.say(line)
 
     def _error(self, outcome: Outcome) -> RunError:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Evaluator, Recipe
+from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.protocols import Recipe
 from sentbed.tools import (
     Document,
     Plugins,
@@ -34,7 +34,6 @@ from sentbed_studies.axes import (
     unknown_labels,
 )
 from sentbed_studies.cell_documents import cell_document
-from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides
 from sentbed_studies.study_config import LARGEST_SEED, StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
@@ -234,10 +233,8 @@ def expand(
 
     # The order matters: a problem may be the cause of later ones.
     _require_none(_unknown_cells(study))
-    if table.decide is not None:
-        evaluators = _evaluators_at_end(study.cells)
-        _require_none(cannot_decide(table.decide, evaluators, document))
     _require_none(_no_cells(study))
+    _require_none(_nothing_decides(study))
     _require_none(_no_fresh_seeds(study))
     return study
 
@@ -317,16 +314,6 @@ def _with_cell_named(
             continue
         path = f"{problem.path} of the cell `{names[0]}`".lstrip()
         yield attrs.evolve(problem, path=path)
-
-
-def _evaluators_at_end(cells: Iterable[Cell]) -> list[Evaluator]:
-    """Return the distinct evaluators that the cells run after training."""
-    evaluators = {}
-    for cell in cells:
-        for entry in cell.recipe.evaluate:
-            if "end" in entry.at:
-                evaluators[repr(entry.evaluator)] = entry.evaluator
-    return list(evaluators.values())
 
 
 def _require_none(problems: Iterable[Problem]) -> None:
@@ -487,6 +474,26 @@ def _no_cells(study: Study) -> Iterator[Problem]:
         reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
         message = f"no cell of the study can work: {'; '.join(reasons)}"
         yield study.document.problem(message, ("study", "axes"))
+
+
+def _nothing_decides(study: Study) -> Iterator[Problem]:
+    """Yield a problem if no cell runs an evaluator that `[study.decide]` lets decide."""
+    decide = study.table.decide
+    if decide is None:
+        return
+
+    names: dict[str, None] = {}
+    for cell in study.cells:
+        for entry in cell.recipe.evaluate:
+            if "end" in entry.at:
+                names[entry.evaluator.name] = None
+    if not names:
+        message = "no cell is evaluated after its last stage; add an `[[evaluate]]`"
+        yield study.document.problem(message, ("study", "decide"))
+    elif decide.evaluator and decide.evaluator not in names:
+        hint = suggest(decide.evaluator, list(names))
+        message = f"no cell is evaluated by `{decide.evaluator}`.{hint}"
+        yield study.document.problem(message, ("study", "decide", "evaluator"))
 
 
 def _no_fresh_seeds(study: Study) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from sentbed.helpers import Stop
@@ -206,13 +206,13 @@ def run_plan(
     """
     from sentbed_jobs.executor_lookup import executor_of
 
-    from sentbed_studies.progress_display import watching
+    from sentbed_studies.progress import watching
     from sentbed_studies.runner import run_study
 
-    pool_options = {"workers": plan.left.workers, **(executor_options or {})}
+    pool_options = {"workers": plan.workers, **(executor_options or {})}
     with (
         reported(plan.directory),
-        watching(plan.directory, plan.work, plan.left) as say,
+        watching(plan.directory, plan.work) as say,
     ):
         pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
@@ -222,7 +222,7 @@ def run_plan(
             executor=pool,
             work=plan.whole_work,
             say=say,
-            left=plan.left,
+            workers=plan.workers,
             **options,
         )
 
@@ -257,14 +257,14 @@ def status(directory: str, as_json: bool) -> None:
 
     from sentbed_report.study.read_study_directory import read_data
 
-    from sentbed_studies.study_status import status_of
+    from sentbed_studies.progress import status_lines, status_table
 
-    status = status_of(read_data(directory))
+    data = read_data(directory)
     if as_json:
-        echo(json.dumps(status.table(), indent=2))
+        echo(json.dumps(status_table(data), indent=2))
         return
 
-    for line in status.lines():
+    for line in status_lines(data):
         echo(line)
 
 
@@ -322,12 +322,6 @@ def report(directory: str) -> None:
     show_default=True,
     help="Resolution of PNG.",
 )
-@click.option(
-    "--theme",
-    type=click.Choice(["light", "dark"]),
-    default="light",
-    show_default=True,
-)
 def plot(
     directory: str,
     names: tuple[str, ...],
@@ -339,12 +333,11 @@ def plot(
     width: float,
     height: float | None,
     dpi: int,
-    theme: Literal["light", "dark"],
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
-    The kinds are `ranks`, `numbers`, `cost`, `geometry`, `trajectory` and `learning`; the second figure of a kind
-    is called `cost-2`, for example. The paths of the files are printed.
+    The kinds are `scores`, `effects`, `numbers`, `cost`, `geometry`, `trajectory` and `learning`; the second
+    figure of a kind is called `cost-2`, for example. The paths of the files are printed.
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure
@@ -380,17 +373,14 @@ def plot(
 
     chosen = {}
     for name in names or figures:
-        chosen[name] = figure_named(figures, name, task, loaded.tables)
+        chosen[name] = figure_named(figures, name)
 
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
             path = Path(file)
-        drawn = plot.figure(width, height, theme)
-        remark = write_figure(drawn, path, plot.title, dpi)
+        write_figure(plot.figure(width, height), path, plot.title, dpi)
         echo(path)
-        if remark:
-            echo(remark, err=True)
 
 
 @study.command()

@@ -26,7 +26,6 @@ from sentbed_studies.confirmation import (
 )
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
-from sentbed_studies.time_left import TimeLeft, time_left
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
@@ -44,8 +43,8 @@ class StudyPlan:
     """Runs of the whole study."""
     work: Work
     """Runs of the selected cells."""
-    left: TimeLeft
-    """Runs that have not ended, the times of the finished ones, and the number of workers."""
+    workers: int
+    """Number of cells that are run at a time."""
     states: Sequence[RunState] = ()
     """State of each run of `work` in the directory."""
     unusable: Sequence[str] = ()
@@ -130,23 +129,19 @@ class StudyPlan:
                 yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
 
     def _workers(self) -> Iterator[str]:
-        """Yield lines on the number of cells that are run at a time, the time left, and idle cores."""
-        left = self.left
-        if not left.unfinished and not left.fresh:
+        """Yield lines on the number of cells that are run at a time, and on idle cores."""
+        if not runs_left(self.states, self.confirmation):
             return
 
-        line = f"  runs: {count(left.workers, 'cell')} at a time"
-        time = left.in_words()
-        if time is not None:
-            line += f"; about {time} left, if they take as long as the finished ones"
-        yield line
+        workers = self.workers
+        yield f"  runs: {count(workers, 'cell')} at a time"
 
         threads = _threads(self.work)
         cores = _cores()
-        if threads is not None and 2 * threads * left.workers <= cores:
+        if threads is not None and 2 * threads * workers <= cores:
             yield (
-                f"  {cores - threads * left.workers} of {cores} cores stay idle; "
-                f"`--set study.threads={cores // left.workers}` lets cells use them, under keys of their own"
+                f"  {cores - threads * workers} of {cores} cores stay idle; "
+                f"`--set study.threads={cores // workers}` lets cells use them, under keys of their own"
             )
 
 
@@ -183,19 +178,25 @@ def plan_study(
         is_over = all(state.is_done for state in states)
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    left = time_left(states, directory, confirmation)
     unusable: Sequence[str] = ()
     # If nothing is left to do, models would be built in vain.
-    if left.unfinished or left.fresh:
+    if runs_left(states, confirmation):
         planner = Planner()
         memory = largest_memory(work, planner)
         unusable = planner.unusable
         if workers is None and choose_workers:
             workers = workers_for(work, memory)
-    left.workers = workers or 1
     return StudyPlan(
-        study, directory, whole, work, left, states, unusable, confirmation
+        study, directory, whole, work, workers or 1, states, unusable, confirmation
     )
+
+
+def runs_left(states: Sequence[RunState], confirmation: Confirmation | None) -> int:
+    """Return the number of runs that are not done, with those of the chosen cell."""
+    left = sum(not state.is_done for state in states)
+    if confirmation is not None:
+        left += confirmation.number_left
+    return left
 
 
 def largest_memory(work: Work, planner: Planner) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
@@ -24,7 +23,6 @@ from sentbed_report.study.summary_tables import Summary
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from sentbed_report.figures.colours import Theme
     from sentbed_report.figures.plot import Plot
 
     from sentbed_studies.power_table import PowerTable
@@ -151,11 +149,8 @@ class LoadedStudy:
         width: float = WIDTH,
         height: float | None = None,
         dpi: int = DPI,
-        theme: Theme = "light",
     ) -> Figure:
         """Draw a figure of the report.
-
-        If the file has characters that no font has, a `UserWarning` is issued.
 
         Args:
             name: Name of the figure, such as `cost`; see `figures`.
@@ -164,20 +159,15 @@ class LoadedStudy:
             width: Width in inches.
             height: Height in inches; by default it is in the same proportion to the width as in the report.
             dpi: Resolution of a PNG file, in dots per inch.
-            theme: `light` or `dark`.
 
         Raises:
             RunError: if there is no such figure or task, if a size is out of range, or if the file cannot be
                 written.
         """
-        plot = figure_named(self._plots(task), name, task, self.tables)
-        figure = plot.figure(width, height, theme)
-        if file is None:
-            return figure
-
-        remark = write_figure(figure, Path(file), plot.title, dpi)
-        if remark:
-            warnings.warn(remark, stacklevel=2)
+        plot = figure_named(self._plots(task), name)
+        figure = plot.figure(width, height)
+        if file is not None:
+            write_figure(figure, Path(file), plot.title, dpi)
         return figure
 
     def _plots(self, task: str) -> dict[str, Plot]:

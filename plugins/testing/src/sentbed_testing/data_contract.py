@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from sentbed.protocols import LABEL, Dataset, DataSource
 
@@ -12,6 +13,9 @@ from sentbed_testing.component_contract import ComponentContract
 
 ROWS = 20
 """Number of rows, spread over the data set, that are read in addition to the last row."""
+BATCH_SIZE = 4
+KEY = (3, 0)
+"""Seed of a run and index of its stage."""
 
 
 class DataContract(ComponentContract):
@@ -112,6 +116,29 @@ class DataContract(ComponentContract):
         for name in set(dataset.columns) - component.numbers - {LABEL}:
             assert set(dataset.texts([name])) == set(rows[name])
             assert set(rows[name]) <= set(texts)
+
+    @pytest.mark.parametrize("epoch", [0, 1])
+    def test_order(self, dataset: Dataset, epoch: int) -> None:
+        """`order` returns indices of rows, the same in every call, and as many in every epoch."""
+        order = dataset.order(KEY, epoch)
+
+        assert set(order) <= set(range(len(dataset)))
+        assert len(order) == len(dataset.order(KEY, 0))
+
+        np.testing.assert_array_equal(dataset.order(KEY, epoch), order)
+
+    @pytest.mark.parametrize("epoch", [0, 1])
+    def test_batches(self, dataset: Dataset, epoch: int) -> None:
+        """`batches` returns indices of 1 to `batch_size` rows at a time, the same in every call."""
+        batches = dataset.batches(BATCH_SIZE, KEY, epoch)
+        again = dataset.batches(BATCH_SIZE, KEY, epoch)
+
+        assert len(batches) == len(dataset.batches(BATCH_SIZE, KEY, 0))
+
+        for batch, same_batch in zip(batches, again, strict=True):
+            assert 1 <= len(batch) <= BATCH_SIZE
+            assert set(batch) <= set(range(len(dataset)))
+            np.testing.assert_array_equal(same_batch, batch)
 
     def test_fingerprint(
         self,

@@ -22,9 +22,10 @@ from sentbed_testing.component_contract import ComponentContract
 from sentbed_testing.offers import plugins_named
 
 HEAVY = (
-    "torch", "jax", "tensorflow", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "sklearn",
-    "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
-    "mlflow", "onnx", "onnxruntime", "openvino", "nncf", "sentence_transformers", "ray",
+    "torch", "jax", "optax", "tensorflow", "transformers", "tokenizers", "safetensors", "huggingface_hub",
+    "numpy", "scipy", "sklearn", "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "syntok", "mteb",
+    "peft", "bitsandbytes", "accelerate", "tensorboard", "mlflow", "sqlalchemy", "onnx", "onnxruntime",
+    "openvino", "nncf", "sentence_transformers", "ray",
 )  # fmt: skip
 """Libraries whose import alone takes longer than `sentbed check` may take."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import attrs
 import pytest
 from sentbed.protocols import Prompt, ResolvedPrompt, TextTask
 
@@ -57,5 +58,9 @@ class PromptContract(ComponentContract):
         assert isinstance(component.for_task(task), Prompt)
 
     def test_self_contained(self, component: Prompt, resolved: ResolvedPrompt) -> None:
-        """The prompt that is saved is the same prompt."""
-        assert component.self_contained().resolve() == resolved
+        """The prompt that is saved has the same template, layers and rules."""
+        saved = component.self_contained().resolve()
+        assert isinstance(saved, ResolvedPrompt)
+        assert attrs.evolve(saved, rules=str) == attrs.evolve(resolved, rules=str)
+        for text in TEXTS:
+            assert saved.rules(text) == resolved.rules(text)

@@ -84,11 +84,18 @@ class JsonlTracker:
         self,
         stage: str,
         step: int,
+        total_steps: int,
         result: StepResult,
     ) -> None:
         """Log the loss, learning rate, gradient norm and further metrics of a step."""
         numbers = attrs.asdict(result, filter=exclude("interrupted", "fault"))
-        self._write("step_finished", stage=stage, step=step, **numbers)
+        self._write(
+            "step_finished",
+            stage=stage,
+            step=step,
+            total_steps=total_steps,
+            **numbers,
+        )
 
     @hookimpl
     def validated(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +27,6 @@ _UNDATED: dict[str, dict[str, None]] = {
 _SETTINGS: dict[Any, Any] = {
     # Fonts are embedded as TrueType (42); many publishers refuse the default, Type 3.
     "pdf.fonttype": 42,
-    # Text is written as paths, so that readers do not need the font.
-    "svg.fonttype": "path",
     "svg.hashsalt": "sentbed",
 }
 
@@ -40,12 +36,10 @@ def write_figure(
     path: Path,
     title: str = "",
     dpi: int = DPI,
-) -> str:
+) -> None:
     """Write a figure to a file, in the format that the file's suffix names.
 
-    `title` is written into the file's metadata; `dpi` is the resolution of PNG in dots per inch. The same
-    figure gives the same bytes. The returned sentence is on characters that no installed font has, which are
-    drawn as boxes; it is empty if there are none.
+    `title` is written into the file's metadata; `dpi` is the resolution of PNG in dots per inch.
 
     Raises:
         RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.
@@ -60,12 +54,7 @@ def write_figure(
         )
 
     metadata = {"Title": title, **_UNDATED[suffix]}
-    with (
-        matplotlib.rc_context(),
-        atomic_file(path) as stream,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
+    with matplotlib.rc_context(), atomic_file(path) as stream:
         # Settings of the caller, such as `savefig.bbox`, must not change the file.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
@@ -75,25 +64,3 @@ def write_figure(
             dpi=dpi,
             metadata=metadata,
         )
-
-    letters = _missing_letters(caught)
-    if not letters:
-        return ""
-    return (
-        f"no installed font has the characters {letters!r} of `{path}`; install one that has, "
-        "such as Noto Sans SC, as a .ttf file"
-    )
-
-
-def _missing_letters(caught: list[warnings.WarningMessage]) -> str:
-    """Return the characters for which matplotlib warned of missing glyphs; issue all other warnings again."""
-    letters = ""
-    for warning in caught:
-        glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))
-        if glyph is None:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-        elif chr(int(glyph[1])) not in letters:
-            letters += chr(int(glyph[1]))
-    return letters

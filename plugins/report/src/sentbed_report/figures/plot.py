@@ -1,60 +1,32 @@
-"""`Plot`: a figure that matplotlib draws, as SVG in the page of a report or as a separate figure."""
+"""`Plot`: a figure that matplotlib draws, as SVG in a page or as a separate figure."""
 
 from __future__ import annotations
 
+import html
 import io
+import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.figures.colours import (
-    PAGE_COLOURS,
-    Theme,
-    theme_colours,
-    use_colours,
-)
-from sentbed_report.figures.descriptions import describe
-from sentbed_report.figures.labels import label_text
-from sentbed_report.figures.page_svg import page_svg
+from sentbed_report.page_template import resource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE_FONT_SIZE = 12
-"""Font size in a page, in units of the SVG view box, which are CSS pixels unless the page scales the figure."""
-
-FILE_FONT_SIZE = 8
-"""Font size of a separate figure in points, as in captions of two-column papers."""
-
 SMALLEST, LARGEST = 0.5, 50.0
 """Smallest and largest width and height of a separate figure, in inches."""
 
-_LONGEST_LABEL = 800
-"""Maximum number of characters of the description for screen readers."""
+_PAGE_FONT_SIZE = 12
+_FILE_FONT_SIZE = 8
+"""Font size of a separate figure in points, as in captions of two-column papers."""
 
-_FALLBACKS = (
-    "Noto Sans SC",
-    "Noto Sans JP",
-    "Noto Sans KR",
-    "Noto Sans TC",
-    "Noto Sans",
-    "Arial Unicode MS",
-    "SimHei",
-    "Malgun Gothic",
-    "NanumGothic",
-    "Droid Sans Fallback",
-)
-"""Fonts for characters that DejaVu Sans lacks, in particular Chinese, Japanese and Korean characters."""
-
-
-def _joined(sentences: str | Sequence[str]) -> str:
-    if isinstance(sentences, str):
-        return sentences
-    return " ".join(filter(None, sentences))
+_LONGEST_NAME = 28
 
 
 @attrs.frozen
@@ -62,149 +34,148 @@ class Plot:
     """A figure that is drawn on demand; its title and caption are plain text."""
 
     title: str
-    caption: str = attrs.field(converter=_joined)
-    """Caption. A sequence of sentences is joined; empty sentences are left out."""
+    caption: str
     height: int
     """Height in a page, in CSS pixels."""
     paint: Callable[[Figure], None]
-    """Function that draws into an empty figure. It takes its colours from the function `colour`."""
+    """Function that draws into an empty figure."""
     width: int = 440
     """Width in a page, in CSS pixels."""
 
-    def element(self, prefix: str) -> str:
-        """Return an `<svg>` element for a page, in safe markup; all ids begin with `prefix`.
-
-        The same figure always gives the same text.
-        """
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-
+    def svg(self, name: str) -> str:
+        """Return an `<svg>` element for a page, whose ids differ from those of figures with other names."""
         buffer = io.StringIO()
-        with _matplotlib_settings(
-            PAGE_COLOURS, PAGE_FONT_SIZE, {"svg.fonttype": "none"}
-        ):
-            figure = Figure(figsize=(self.width / 72, self.height / 72))
-            self.paint(figure)
-            # If the figure itself had a layout engine, saving would draw it twice.
-            ConstrainedLayoutEngine().execute(figure)
-            undated = {"Date": None, "Creator": None}
-            figure.savefig(
-                buffer,
-                format="svg",
-                transparent=True,
-                metadata=undated,
-            )
-            label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
-        return page_svg(buffer.getvalue(), label, prefix)
+        settings = {"svg.fonttype": "none", "svg.hashsalt": name}
+        with _settings(_PAGE_FONT_SIZE, settings):
+            # The page shows the text in its own font, which has the letters that matplotlib's font lacks.
+            warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+            figure = self._painted(self.width / 72, self.height / 72)
+            figure.savefig(buffer, format="svg", transparent=True)
+        return _page_svg(buffer.getvalue(), self.title)
 
-    def figure(
-        self,
-        width: float,
-        height: float | None = None,
-        theme: Theme = "light",
-    ) -> Figure:
+    def figure(self, width: float, height: float | None = None) -> Figure:
         """Return a separate figure of `width` by `height` inches.
 
         Without `height`, its proportions are those in a page.
 
         Raises:
-            RunError: if width or height is not from `SMALLEST` to `LARGEST`, or if the labels have no room.
+            RunError: if width or height is not from `SMALLEST` to `LARGEST`.
         """
-        from matplotlib.figure import Figure
-
         if height is None:
             height = width * self.height / self.width
-        _check_inches("width", width)
-        _check_inches("height", height)
-
-        narrow = {
-            "legend.columnspacing": 1.0,
-            "legend.handlelength": 1.5,
-            "legend.handletextpad": 0.5,
-            "font.family": ["DejaVu Sans", *_installed_fallbacks()],
-        }
-        with _matplotlib_settings(theme_colours(theme), FILE_FONT_SIZE, narrow):
-            figure = Figure(figsize=(width, height), layout="constrained")
-            self.paint(figure)
-            warnings.filterwarnings(
-                "error", message="constrained_layout not applied", category=UserWarning
-            )
-            try:
-                # This creates the ticks with these settings; ticks created later would have the caller's.
-                figure.draw_without_rendering()
-            except UserWarning as error:
+        for side, inches in {"width": width, "height": height}.items():
+            if not SMALLEST <= inches <= LARGEST:
                 raise RunError(
-                    f"{width:g} by {height:g} inches have no room for the figure's labels; make the figure larger"
-                ) from error
+                    f"the figure's {side} is {inches:g} inches, and must be {SMALLEST:g} to {LARGEST:g}; "
+                    "set `width` and `height` within these limits"
+                )
+        with _settings(_FILE_FONT_SIZE, {}):
+            figure = self._painted(width, height)
+            # This creates the ticks with these settings; ticks created later would have the caller's.
+            figure.draw_without_rendering()
+        return figure
+
+    def _painted(self, width: float, height: float) -> Figure:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height), layout="constrained")
+        self.paint(figure)
         return figure
 
 
-def _check_inches(side: str, inches: float) -> None:
-    if not SMALLEST <= inches <= LARGEST:
-        raise RunError(
-            f"the figure's {side} is {inches:g} inches, and must be {SMALLEST:g} to {LARGEST:g}; "
-            "set `width` and `height` within these limits"
+def short_name(name: str) -> str:
+    """Return a name that fits a legend or a tick: of a long name, its beginning and its end."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    # Names of cells often begin alike and differ in their last labels.
+    half = _LONGEST_NAME // 2
+    return f"{name[:half]}…{name[1 - half :]}"
+
+
+def legend_above(figure: Figure) -> None:
+    """Draw a legend of the named lines and points above a figure, unless there is only one."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    if len(names) > 1:
+        figure.legend(
+            handles,
+            list(map(short_name, names)),
+            loc="outside upper left",
+            frameon=False,
+            ncols=2,
         )
 
 
-def _installed_fallbacks() -> list[str]:
-    """Return those of the fallback fonts that are installed as TrueType, the format that PDF needs."""
-    from matplotlib.font_manager import fontManager
+@cache
+def colours() -> dict[str, str]:
+    """Return the colours of the page's light theme: `fg`, `muted`, `line`, `page`, and `c0` to `c5` for lines."""
+    light_theme = resource("sentbed_report.page", "style.css").partition("}")[0]
+    return dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", light_theme))
 
-    installed = {
-        font.name for font in fontManager.ttflist if font.fname.lower().endswith(".ttf")
-    }
-    return [name for name in _FALLBACKS if name in installed]
+
+def series() -> list[str]:
+    """Return the colours of lines and points, in their order."""
+    return [colour for name, colour in colours().items() if re.fullmatch(r"c\d", name)]
 
 
 @contextmanager
-def _matplotlib_settings(
-    colours: Mapping[str, str],
-    size: float,
-    more: Mapping[Any, Any],
-) -> Iterator[None]:
+def _settings(size: float, more: dict[Any, Any]) -> Iterator[None]:
     """Set colours, font size and more settings within a `with` block, independent of the user's settings."""
     import matplotlib
+    from cycler import cycler
 
-    with use_colours(colours), matplotlib.rc_context(), warnings.catch_warnings():
-        # Pages show text in the page's font, which has the glyphs that matplotlib's font lacks.
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+    palette = colours()
+    with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_settings(colours, size))
-        matplotlib.rcParams.update(more)
+        matplotlib.rcParams.update(
+            {
+                # The first lines differ in colour; later lines repeat the colours with dashes.
+                "axes.prop_cycle": cycler(linestyle=["-", "--"])
+                * cycler(color=series()),
+                "axes.formatter.useoffset": False,
+                # Labels have no mathematical markup: `$` is a dollar sign.
+                "text.parse_math": False,
+                "font.size": size,
+                "axes.labelsize": size,
+                "xtick.labelsize": size - 1,
+                "ytick.labelsize": size - 1,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.grid": True,
+                "axes.axisbelow": True,
+                "xtick.major.size": 0,
+                "ytick.major.size": 0,
+                "text.color": palette["fg"],
+                "axes.labelcolor": palette["muted"],
+                "axes.edgecolor": palette["line"],
+                "xtick.color": palette["muted"],
+                "ytick.color": palette["muted"],
+                "grid.color": palette["line"],
+                **more,
+            }
+        )
         yield
 
 
-def _settings(colours: Mapping[str, str], size: float) -> dict[Any, Any]:
-    return {
-        "axes.formatter.useoffset": False,
-        "svg.hashsalt": "sentbed",
-        "text.usetex": False,
-        # Labels have no mathematical markup: `$` is a dollar sign.
-        "text.parse_math": False,
-        "axes.unicode_minus": True,
-        # This font is wider than those of pages: a text that fits with it fits in a page, too.
-        "font.family": "DejaVu Sans",
-        "font.size": size,
-        "axes.labelsize": size,
-        "xtick.labelsize": size - 1,
-        "ytick.labelsize": size - 1,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.linewidth": 0.8,
-        "axes.linewidth": 0.8,
-        "xtick.major.size": 0,
-        "ytick.major.size": 0,
-        "xtick.major.pad": 5,
-        "ytick.major.pad": 5,
-        "figure.facecolor": colours["page"],
-        "axes.facecolor": colours["page"],
-        "text.color": colours["fg"],
-        "axes.labelcolor": colours["muted"],
-        "axes.edgecolor": colours["line"],
-        "xtick.color": colours["muted"],
-        "ytick.color": colours["muted"],
-        "grid.color": colours["line"],
-    }
+def _page_svg(text: str, title: str) -> str:
+    """Return the `<svg>` element of an SVG file of matplotlib, with a page's variables for the colours."""
+    variables = {colour: f"var(--{name})" for name, colour in colours().items()}
+
+    def page_tag(match: re.Match[str]) -> str:
+        tag = " ".join(match[0].split())
+        # Ids of groups are the same in every figure.
+        tag = re.sub(r'^<g id="[^"]*"', "<g", tag)
+        for colour, variable in variables.items():
+            tag = tag.replace(colour, variable)
+        return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)
+
+    element = text[text.index("<svg") :]
+    # Style sheets would apply to the whole page.
+    element = re.sub(
+        r"<(metadata|style)\b.*?</\1>|<!--.*?-->", "", element, flags=re.DOTALL
+    )
+    element = re.sub(r' xmlns(:\w+)?="[^"]*"', "", element)
+    element = element.replace("xlink:href", "href")
+    element = re.sub(r"<[^>]+>", page_tag, element)
+    element = re.sub(r">\s*\n\s*<", "><", element)
+    label = f'<svg role="img" aria-label="{html.escape(title)}"'
+    return element.replace("<svg", label, 1)

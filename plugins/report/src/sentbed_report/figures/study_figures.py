@@ -1,115 +1,244 @@
-"""The kinds of figures that a study can have, and the figures of a study by name."""
+"""The figures of a study by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from itertools import chain
 
-import attrs
 from sentbed.errors import RunError, listed, suggest
 
-from sentbed_report.figures.cell_planes import geometry_plots
-from sentbed_report.figures.cell_trajectories import trajectory_plots
-from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.figures.numeric_axes import numeric_axis_plots
-from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.rank_groups import rank_groups_plot
-from sentbed_report.figures.score_cost import cost_plot
-from sentbed_report.study.score_against_cost import (
-    names_of_costs,
-    scores_against_cost,
+from sentbed_report.figures.dots import Dot, dots_plot
+from sentbed_report.figures.geometry import (
+    PlacedScore,
+    geometry_plots,
+    scores_of_run,
+    shades_of_cells,
+    watched_scores,
 )
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
-
-_Item = TypeVar("_Item")
-
-
-@attrs.frozen
-class FigureKind:
-    """A kind of figure; a study may have several figures of one kind."""
-
-    what: str
-    """What the figure shows, in a few words."""
-    needs: str
-    """What a study must have for such a figure, in a few words."""
-    draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
-    """Function that makes the plots from a study and its tables."""
-    tables: bool = False
-    """Whether the figure shows one column of a table. This is the last column, or that of a chosen task."""
+from sentbed_report.figures.lines import line_plot
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.scatter import scatter_plot
+from sentbed_report.figures.training_curves import stages_of_study, validation_plots
+from sentbed_report.run_cost import KEY as RUN_COST
+from sentbed_report.study.axis_tests import AxisFindings, axis_findings
+from sentbed_report.study.main_effects import together_with
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_row import RowKey, SummaryRow
+from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.tables.estimate import Estimate
 
 
-def ranked_tables(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the tables whose last column ranks the cells."""
-    return [summary for summary in summaries if summary.columns[-1].ranked]
+def score_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
+    """Draw the cells of each ranked table with the intervals of their differences from the best cell."""
+    for summary in _ranked(summaries):
+        dots = score_dots(summary)
+        if len(dots) > 1:
+            caption = "Line: the interval of the difference from the best cell."
+            label = _score_label(summary, len(summary.columns) - 1)
+            yield dots_plot(title_of(summary), label, dots, dots[0].value, caption)
 
 
-def _rank_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
-    """Yield the plots of the compared cells, table by table."""
-    for table in ranked_tables(tables):
-        yield rank_groups_plot(data, table)
+def score_dots(summary: Summary) -> list[Dot]:
+    """Return the cells that are compared in a table's last column, the best first.
+
+    The interval of a dot is that of the difference from the best cell, around the mean of the cell.
+    """
+    if summary.groups is None:
+        return []
+    dots = []
+    for row in summary.groups.rows:
+        shift = row.mean - row.from_best
+        dot = Dot(
+            row.name,
+            row.mean,
+            row.low + shift,
+            row.high + shift,
+            strong=not row.beaten,
+        )
+        dots.append(dot)
+    return dots
 
 
-def _numeric_axis_plots(
-    data: StudyData, tables: Sequence[Summary]
-) -> Iterator[Plot | None]:
-    """Yield the plots over the axes of numbers, table by table."""
-    for table in ranked_tables(tables):
-        yield from numeric_axis_plots(data, table)
+def effect_plots(findings: AxisFindings) -> Iterator[Plot]:
+    """Draw one plot per axis: the difference of each label from the reference label, with its interval."""
+    for effect in findings.compared:
+        dots = []
+        for label in effect.labels:
+            if label.difference is None:
+                continue
+
+            dot = Dot(label.label, label.difference)
+            test = findings.tests.get((effect.axis, label.label))
+            if test is not None and test.interval is not None:
+                low, high = test.interval
+                dot = Dot(
+                    label.label,
+                    # If cells have different seeds, the test is over fewer seeds, and has another difference.
+                    test.difference or 0.0,
+                    low,
+                    high,
+                    strong=test.significant,
+                )
+            dots.append(dot)
+
+        if dots:
+            axis_label = f"difference from {effect.reference}"
+            yield dots_plot(effect.axis, axis_label, dots, 0)
 
 
-def _cost_plots(data: StudyData, tables: Sequence[Summary]) -> Iterator[Plot | None]:
-    """Yield the plots of scores against the costs that the study measured."""
-    for against in scores_against_cost(tables, data.cost):
-        yield cost_plot(data, against)
+def numeric_axis_plots(
+    data: StudyData, summaries: Sequence[Summary], task: str = ""
+) -> Iterator[Plot]:
+    """Draw the scores of a task, by default of the last column, over each axis whose labels set numbers."""
+    for summary in _ranked(summaries):
+        place = place_of_task(summary, task)
+        if place is None:
+            continue
+        for axis in data.axes:
+            if axis.numbers is not None and len(set(axis.numbers)) > 1:
+                yield from _over_axis(data, summary, place, axis)
 
 
-KINDS: Mapping[str, FigureKind] = {
-    "ranks": FigureKind(
-        "cells that cannot be told apart",
-        "two cells that have finished",
-        _rank_plots,
-    ),
-    "numbers": FigureKind(
-        "scores over an axis of numbers",
-        "an axis of numbers",
-        _numeric_axis_plots,
-        tables=True,
-    ),
-    "cost": FigureKind(
-        "scores against a cost, with the Pareto front",
-        "a cost that was measured",
-        _cost_plots,
-        tables=True,
-    ),
-    "geometry": FigureKind(
-        "planes of two scores, such as alignment and uniformity",
-        "two scores that are coordinates of a plane",
-        lambda data, _: geometry_plots(data),
-    ),
-    "trajectory": FigureKind(
-        "such planes over training",
-        "stages that watch such scores",
-        lambda data, _: trajectory_plots(data),
-    ),
-    "learning": FigureKind(
-        "validation over training",
-        "stages that validate",
-        lambda data, _: learning_curves(data),
-    ),
+def _over_axis(
+    data: StudyData,
+    summary: Summary,
+    place: int,
+    axis: AxisInfo,
+) -> Iterator[Plot]:
+    """Draw a column over an axis; cells that serve as references are dashed lines instead of points."""
+    import pandas
+
+    references = {}
+    for reference in summary.references:
+        value = reference.values[place]
+        if value is not None:
+            references[reference.name] = value
+    cells = {reference.cell for reference in summary.references}
+    numbers = dict(zip(axis.labels, axis.numbers or (), strict=True))
+    ticks = {}
+    points = []
+    for row in summary.rows:
+        score = row.cells[place]
+        if row.cell in cells or not score.is_finite:
+            continue
+
+        label = row.labels[axis.name]
+        number = numbers[label]
+        ticks[label] = number
+        name = _line_name(data, row, axis)
+        points.append((name, number, score.value, score.std or 0.0))
+
+    if len(set(ticks.values())) < 2:
+        return
+
+    frame = pandas.DataFrame(points, columns=["name", "x", "y", "error"])
+    caption = ""
+    if frame["error"].any():
+        caption = "Bars: standard deviation over the seeds."
+    labels = (axis.name, _score_label(summary, place))
+    title = f"{title_of(summary)} by {axis.name}"
+    yield line_plot(title, labels, frame, caption, references, ticks)
+
+
+def _line_name(
+    data: StudyData,
+    row: SummaryRow,
+    axis: AxisInfo,
+) -> str:
+    """Return the name of a row's line: the labels on the other axes, which all rows of the line share."""
+    labels = []
+    left_out = (axis.name, *together_with(data, axis))
+    for other in data.axes:
+        if other.name not in left_out and len(other.labels) > 1:
+            labels.append(row.labels[other.name])
+    if row.name != row.cell:
+        labels.append(row.encoder)
+    return ", ".join(labels)
+
+
+def cost_plots(
+    data: StudyData, summaries: Sequence[Summary], task: str = ""
+) -> Iterator[Plot]:
+    """Draw the scores of a task, by default of the last column, against the cost that the study measured."""
+    import pandas
+
+    costs, cost = _costs(data, summaries)
+    if not costs:
+        return
+    for summary in _ranked(summaries):
+        place = place_of_task(summary, task)
+        if place is None or cost == summary.columns[place].task:
+            continue
+        points = []
+        for row in summary.rows:
+            x = costs.get(row.key)
+            y = row.cells[place]
+            if x is not None and y.is_finite:
+                points.append((row.name, 0, x.value, y.value))
+
+        if points:
+            frame = pandas.DataFrame(points, columns=["name", "step", "x", "y"])
+            title = f"{title_of(summary)} against {cost}"
+            yield scatter_plot(title, (cost, _score_label(summary, place)), frame)
+
+
+def _costs(
+    data: StudyData, summaries: Sequence[Summary]
+) -> tuple[dict[RowKey, Estimate], str]:
+    """Return the cost of each row, and the name of the cost: the one that the study names, or the first."""
+    for summary in summaries:
+        for place, column in enumerate(summary.columns):
+            # Every run has costs of its own, which are drawn only if the study names one.
+            is_first = column.cost and summary.evaluator != RUN_COST and not data.cost
+            if is_first or column.task == data.cost:
+                return _finite_numbers(summary, place), column.task
+    return {}, ""
+
+
+def _finite_numbers(summary: Summary, place: int) -> dict[RowKey, Estimate]:
+    """Return the finite numbers of a column."""
+    numbers = {}
+    for row in summary.rows:
+        estimate = row.cells[place]
+        if estimate.is_finite:
+            numbers[row.key] = estimate
+    return numbers
+
+
+def _geometry_plots(data: StudyData, summaries: Sequence[Summary]) -> list[Plot]:
+    scores: list[PlacedScore] = []
+    for run in data.runs:
+        scores += scores_of_run(run.cell, str(run), run.scores)
+    return geometry_plots(scores, shades_of_cells(data), data.colour)
+
+
+def _trajectory_plots(data: StudyData, summaries: Sequence[Summary]) -> list[Plot]:
+    return geometry_plots(watched_scores(stages_of_study(data)))
+
+
+def _effect_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterable[Plot]:
+    return chain.from_iterable(map(effect_plots, axis_findings(data, summaries)))
+
+
+def _validation_plots(data: StudyData, summaries: Sequence[Summary]) -> list[Plot]:
+    return validation_plots(stages_of_study(data))
+
+
+KINDS: Mapping[str, Callable[[StudyData, Sequence[Summary]], Iterable[Plot]]] = {
+    "scores": score_plots,
+    "effects": _effect_plots,
+    "numbers": numeric_axis_plots,
+    "cost": cost_plots,
+    "geometry": _geometry_plots,
+    "trajectory": _trajectory_plots,
+    "learning": _validation_plots,
 }
-"""Kinds of figures by name, in the order of the report."""
+"""Kind of figure -> function that draws the figures of this kind from a study and its tables."""
+
+_OF_TASKS = {"numbers": numeric_axis_plots, "cost": cost_plots}
+"""Kind of figure -> function that draws a column of a table: the last one, or that of a task."""
 
 NOTHING = "no figure of it can be drawn yet"
-
-
-def plots_of(
-    kind: FigureKind,
-    data: StudyData,
-    summaries: Sequence[Summary],
-) -> list[Plot]:
-    """Return the plots of a kind, in the order of the report."""
-    return [plot for plot in kind.draw(data, summaries) if plot is not None]
 
 
 def study_figures(
@@ -119,20 +248,23 @@ def study_figures(
 ) -> dict[str, Plot]:
     """Return the figures of a study by name: `cost`, `cost-2` for the second figure of this kind, and so on.
 
-    Figures of a table show its last column, which is the average if there is one. With `task`, they show the
-    column of this task, and figures that are not made from a table are left out.
+    With `task`, figures of tables show the column of this task, and other figures are left out.
 
     Raises:
         RunError: if no table has the task.
     """
+    plots: dict[str, Iterable[Plot]] = {}
     if task:
-        summaries = _tables_of_task(summaries, task, data.cost)
+        _require_task(summaries, task)
+        for name, draw_task in _OF_TASKS.items():
+            plots[name] = draw_task(data, summaries, task)
+    else:
+        for name, draw in KINDS.items():
+            plots[name] = draw(data, summaries)
 
     figures: dict[str, Plot] = {}
-    for name, kind in KINDS.items():
-        if task and not kind.tables:
-            continue
-        for number, plot in enumerate(plots_of(kind, data, summaries), start=1):
+    for name, of_kind in plots.items():
+        for number, plot in enumerate(of_kind, start=1):
             if number == 1:
                 figures[name] = plot
             else:
@@ -140,105 +272,49 @@ def study_figures(
     return figures
 
 
-def figure_named(
-    figures: Mapping[str, Plot],
-    name: str,
-    task: str = "",
-    summaries: Sequence[Summary] = (),
-) -> Plot:
-    """Return the figure called `name` from `figures`, which `study_figures` made from `summaries` and `task`.
+def figure_named(figures: Mapping[str, Plot], name: str) -> Plot:
+    """Return the figure called `name` from `figures`.
 
     Raises:
         RunError: if no figure has this name; the message lists the names.
     """
     if name in figures:
         return figures[name]
-
     choices = NOTHING
     if figures:
         choices = f"its figures are {listed(figures)}"
-    kind = KINDS.get(name)
-    if kind is None:
-        # Without a close name, `suggest` would list all names once more.
-        suggestion = suggest(name, (*figures, *KINDS))
-        close = f".{suggestion}" if "mean" in suggestion else ""
-        raise RunError(f"the study has no figure `{name}`; {choices}{close}")
-    if task and not kind.tables:
-        raise RunError(f"the figure `{name}` is not of one task; leave the task out")
-
-    costs = ", ".join(names_of_costs(summaries))
-    if name == "cost" and costs:
-        choices = f"set `cost` in `[study]` to one of {costs} and run `sentbed study` again; {choices}"
-    raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
+    raise RunError(f"the study has no figure `{name}`; {choices}")
 
 
-def _tables_of_task(
-    summaries: Sequence[Summary],
-    task: str,
-    cost: str,
-) -> list[Summary]:
-    """Return the tables that have a task, with the task's column moved to the end, where plots expect it.
-
-    A table without the task is kept if it has costs, with its last cost at the end: plots of a score against a
-    cost need it.
-
-    Raises:
-        RunError: if no ranked table has the task.
-    """
-    tasks: dict[str, None] = {}
-    for summary in ranked_tables(summaries):
-        tasks |= dict.fromkeys(column.task for column in summary.columns)
-    if task not in tasks:
-        choices = listed(tasks) or "none, since nothing has finished"
-        raise RunError(
-            f"the study has no scores of the task `{task}`; its tasks are: {choices}"
-        )
-
-    tables = []
-    for summary in summaries:
-        place = _place_of_task(summary, task, cost)
-        if place is not None:
-            tables.append(_with_last_column(summary, place))
-    return tables
-
-
-def _place_of_task(
-    summary: Summary,
-    task: str,
-    cost: str,
-) -> int | None:
-    """Return the index of the task's first column.
-
-    If the table has no such column, it is the index of the last column of a cost; None if there is no cost,
-    either. `cost` is a task that counts as a cost.
-    """
-    place_of_cost = None
+def place_of_task(summary: Summary, task: str) -> int | None:
+    """Return the index of a task's first column, of the last column if `task` is empty; None without the task."""
+    if not task:
+        return len(summary.columns) - 1
     for place, column in enumerate(summary.columns):
         if column.task == task:
             return place
-        if column.cost or column.task == cost:
-            place_of_cost = place
-    return place_of_cost
+    return None
 
 
-def _with_last_column(summary: Summary, place: int) -> Summary:
-    """Return a table with the column at index `place` moved to the end."""
-    rows = []
-    for row in summary.rows:
-        rows.append(attrs.evolve(row, cells=_to_end(row.cells, place)))
-
-    references = []
-    for reference in summary.references:
-        values = _to_end(reference.values, place)
-        references.append(attrs.evolve(reference, values=values))
-
-    return attrs.evolve(
-        summary,
-        columns=_to_end(summary.columns, place),
-        rows=tuple(rows),
-        references=tuple(references),
-    )
+def _require_task(summaries: Sequence[Summary], task: str) -> None:
+    tasks: dict[str, None] = {}
+    for summary in _ranked(summaries):
+        tasks |= dict.fromkeys(column.task for column in summary.columns)
+    if task not in tasks:
+        raise RunError(
+            f"the study has no scores of the task `{task}`.{suggest(task, list(tasks))}"
+        )
 
 
-def _to_end(items: tuple[_Item, ...], place: int) -> tuple[_Item, ...]:
-    return (*items[:place], *items[place + 1 :], items[place])
+def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return the tables whose last column ranks the cells."""
+    return [summary for summary in summaries if summary.columns[-1].ranked]
+
+
+def _score_label(summary: Summary, place: int) -> str:
+    """Return the axis label of a column: task and metric, such as `STSB (spearman)`."""
+    column = summary.columns[place]
+    # `mean` is the metric of an average over several metrics. A heading may contain the metric already.
+    if column.metric in ("", "mean") or f"({column.metric})" in column.heading:
+        return column.heading
+    return f"{column.heading} ({column.metric})"

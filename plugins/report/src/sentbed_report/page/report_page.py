@@ -73,8 +73,8 @@ def page_html(page: Page) -> str:
     numbers = count()
 
     def figure_html(plot: Plot) -> str:
-        # Each figure gets its own prefix: ids must differ, even if two figures are equal.
-        return plot.element(f"f{next(numbers)}-")
+        # Each figure gets its own name: ids must differ, even if two figures are equal.
+        return plot.svg(f"figure {next(numbers)}")
 
     labels = {cell: dict(of_cell) for cell, of_cell in page.labels.items()}
     return _template().render(

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from sentbed.protocols import START, ExpectedRow, ReportSection
 from sentbed.tools import plain
 
-from sentbed_report.figures.scatters import scatter_plots
-from sentbed_report.figures.trajectories import encoder_planes, encoder_plot
+from sentbed_report.figures.geometry import geometry_plots, scores_of_run
+from sentbed_report.figures.scatter import similarity_plots
 from sentbed_report.formatting import (
     count,
     duration,
@@ -162,7 +162,7 @@ def _plugin_cell(
 
 
 def _similarity(data: RunReport) -> Section | None:
-    plots = scatter_plots(data.scatters)
+    plots = similarity_plots(data.scatters)
     if not plots:
         return None
     titles = dict.fromkeys(scatter.title for _, scatter in data.scatters)
@@ -170,12 +170,10 @@ def _similarity(data: RunReport) -> Section | None:
 
 
 def _planes(data: RunReport) -> Section | None:
-    planes = encoder_planes(data.scores)
-    if not planes:
+    plots = geometry_plots(scores_of_run(data.name, "", data.scores))
+    if not plots:
         return None
-    plots = [*map(encoder_plot, planes)]
-    title = "; ".join(dict.fromkeys(plane.metrics for plane in planes))
-    return Section(title, plots=plots)
+    return Section("Geometry", count(len(plots), "figure"), plots=plots)
 
 
 def _record(data: RunReport) -> Section | None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
-from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.stage_curves import (
-    loss_plot,
-    metrics_plots,
-    score_plots,
-    validation_plot,
-)
-from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
+from sentbed_report.figures.geometry import geometry_plots, watched_scores
+from sentbed_report.figures.training_curves import RunStage, training_plots
 from sentbed_report.formatting import count, number
-from sentbed_report.page.sections import Section, Value, table_of
-from sentbed_report.score_planes import ScorePlane
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Table
 
@@ -28,26 +20,12 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     if not stages:
         return None
 
-    plots: list[Plot] = []
     tables = [_stages(stages)]
     if any(stage.watched for stage in stages):
         tables.append(_watched(stages))
-    for stage in stages:
-        planes = watched_planes(stage.watched)
-        plots += _plots(stage, planes)
-        tables += map(_steps, planes)
+    of_run = [RunStage("", "", stage) for stage in stages]
+    plots = training_plots(of_run) + geometry_plots(watched_scores(of_run))
     return Section("Training", count(len(stages), "stage"), tables=tables, plots=plots)
-
-
-def _plots(stage: StageCurve, planes: Sequence[ScorePlane]) -> list[Plot]:
-    plots = [
-        loss_plot(stage),
-        validation_plot(stage),
-        *map(trajectory_plot, planes),
-        *score_plots(stage.watched),
-        *metrics_plots(stage),
-    ]
-    return [plot for plot in plots if plot is not None]
 
 
 def _stages(stages: Sequence[StageCurve]) -> Table:
@@ -107,29 +85,3 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
                     )
                 )
     return table_of("Watched", headers, ["first", "last"], rows)
-
-
-def _steps(plane: ScorePlane) -> Table:
-    """Return a table with the position of each encoder in a plane, one row per step."""
-    places = plane.points.pivot(
-        index="step",
-        columns="encoder",
-        values=["y", "x"],
-    )
-    columns = []
-    shown = []
-    for encoder in plane.points["encoder"].unique():
-        columns += [
-            Column(f"{encoder} {plane.y}", digits=3),
-            Column(f"{encoder} {plane.x}", digits=3),
-        ]
-        shown += [("y", encoder), ("x", encoder)]
-
-    rows = []
-    for step, positions in places[shown].iterrows():
-        row: list[Value] = [f"{step:,}"]
-        for value in positions:
-            number = None if math.isnan(value) else float(value)
-            row.append(number)
-        rows.append(row)
-    return table_of(f"{plane.metrics} by step: {plane.title}", ["step"], columns, rows)

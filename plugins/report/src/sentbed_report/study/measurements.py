@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Score
+from sentbed.protocols import START, Score
 
 from sentbed_report.data_splits import is_development
 from sentbed_report.run_cost import cost_scores
-from sentbed_report.score_planes import encoder_order
 from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -43,6 +42,17 @@ class Measurement:
     cell: CellInfo
     run: CellRun
     score: Score
+
+
+def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
+    """Return each encoder once, in the order of appearance, with `NAME@start` right before `NAME`."""
+    names = list(dict.fromkeys(encoders))
+    ordered = []
+    for base in dict.fromkeys(name.removesuffix(START) for name in names):
+        for name in (base + START, base):
+            if name in names:
+                ordered.append(name)
+    return tuple(ordered)
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.figures.cell_scores import stages
+from sentbed_report.figures.training_curves import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.significance import Basis, common_basis
@@ -47,8 +46,7 @@ def rank_groups_section(
     if lines:
         line = lines[0]
         sentences += _sentences(common_basis(bases))
-    plots = plots_of(KINDS["ranks"], data, summaries)
-    return Section("Rank groups", line, sentences, tables, notes, plots)
+    return Section("Rank groups", line, sentences, tables, notes)
 
 
 def _line(summary: Summary, groups: RankGroups) -> str:

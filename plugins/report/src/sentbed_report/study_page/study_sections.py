@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sentbed_report.figures.study_figures import KINDS, plots_of
+from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.formatting import count
 from sentbed_report.item_page.item_page import ItemPage, with_addresses
 from sentbed_report.page.sections import Section, Text
@@ -20,13 +20,9 @@ from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.results_section import results_sections
 from sentbed_report.study_page.runs_section import failures_section, runs_section
-from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.warnings_section import warnings_section
-
-_IN_OTHER_SECTIONS = ("ranks", "cost")
-"""Kinds of figures that are not shown in the section "Figures", but in the sections of their tables."""
 
 
 def sections_of(
@@ -48,7 +44,6 @@ def sections_of(
         effects_section(data, findings),
         power_section(data, summaries),
         published_section(data, summaries),
-        score_cost_section(data, summaries),
         _figures(data, summaries),
         warnings_section(data),
         code_section(data),
@@ -60,10 +55,7 @@ def sections_of(
 
 
 def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    plots = []
-    for name, kind in KINDS.items():
-        if name not in _IN_OTHER_SECTIONS:
-            plots += plots_of(kind, data, summaries)
+    plots = [*study_figures(data, summaries).values()]
     if not plots:
         return None
     return Section("Figures", count(len(plots), "figure"), plots=plots)

@@ -33,17 +33,10 @@ EXAMPLE = "pooler"
 """Kind whose template is a working example."""
 TENSOR_KINDS = ("backbone", "intervention", "loss", "optimizer", "pooler", "similarity")
 """Kinds whose contracts in `sentbed_testing` need PyTorch."""
-CONTRACTS = (
-    *TENSOR_KINDS,
-    "data",
-    "evaluator",
-    "prompt",
-    "runtime",
-    "schedule",
-    "tracker",
-    "transform",
-)
-"""Kinds that have a contract of their own in `sentbed_testing`; others have that of every component."""
+DATA_KINDS = ("data", "evaluator")
+"""Kinds whose components use what `sentbed_common` has for data sets and scores."""
+COMPARED_KINDS = ("pooler", "runtime")
+"""Kinds whose tests encode with components of other distributions."""
 
 
 def require_name(
@@ -57,6 +50,7 @@ def require_name(
             f"{name!r} cannot be the name of a component; take lower-case letters and digits, a letter "
             "first, with single dashes between them, such as `weighted-mean`"
         )
+
     if problem := _conflict(kind, name, plugins):
         raise PluginError(f"{problem}; choose another name")
 
@@ -69,13 +63,16 @@ def _conflict(
     """Return why a new component cannot have this name, or None if it can."""
     for offer in plugins.offers.get((kind, name), ()):
         return f"the {kind} `{name}` is offered by `{offer.release}` already"
+
     ours = owner_of(kind, name)
     if ours is not None:
         return f"the {kind} `{name}` belongs to `{ours}`"
+
     distribution = f"sentbed-{name}"
     installed = [plugin.distribution for plugin in plugins.plugins]
     if distribution in catalog().values() or distribution in installed:
         return f"there is a distribution `{distribution}` already"
+
     if keyword.iskeyword(_module(name)) or keyword.iskeyword(_class(name)):
         return f"`{name}` is a word of Python"
     return None
@@ -95,19 +92,25 @@ def write_plugin(
         raise RunError(
             f"`{directory}` exists already; name a new directory with `--out`"
         )
+
     needs = ["sentbed", "attrs>=24.2"]
     test_needs = ["pytest>=8", "sentbed-testing"]
-    template = "component"
     if kind in TENSOR_KINDS:
         needs.append("torch>=2.6")
-    if kind == EXAMPLE:
-        template = EXAMPLE
+    if kind in DATA_KINDS:
+        needs.append("sentbed-common")
+    if kind in COMPARED_KINDS:
         test_needs += ["sentbed-backbones", "sentbed-hardware"]
         test_needs += ["sentbed-losses", "sentbed-poolers"]
 
-    contract = "ComponentContract"
-    if kind in CONTRACTS:
-        contract = f"{kind.capitalize()}Contract"
+    template = "component"
+    if kind == EXAMPLE:
+        template = EXAMPLE
+
+    contract = f"{kind.capitalize()}Contract"
+    if KINDS[kind].on_command_line:
+        contract = "ComponentContract"
+
     words = {
         "new-name": name,
         "new_name": _module(name),
@@ -121,6 +124,7 @@ def write_plugin(
         "{dependencies}": _listed(*needs),
         "{test_dependencies}": _listed(*test_needs),
     }
+
     files = {}
     for path, text in _files(template):
         files[_filled(path, words)] = _filled(text, words)
@@ -141,14 +145,17 @@ def _methods(kind: str) -> Iterator[str]:
         member = inspect.getattr_static(base, name)
         lines = []
         parameters = ["self"]
+
         if isinstance(member, property):
             lines.append("    @property")
         else:
             for parameter in list(inspect.signature(member).parameters)[1:]:
                 parameters.append(f"{parameter}: Any")
+
         lines.append(f"    def {name}({', '.join(parameters)}) -> Any:")
         lines.append(f'        """See `{KINDS[kind].base_name}.{name}`."""')
         lines.append("        raise NotImplementedError")
+
         yield "\n".join(lines)
 
 

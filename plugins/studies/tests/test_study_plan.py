@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_studies import study_plan
 from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import StudyPlan, largest_memory, workers_for
-from sentbed_studies.time_left import TimeLeft, time_left
 from sentbed_workbench.plan_records import Plan, StagePlan
 from sentbed_workbench.planned_device import Device
 from sentbed_workbench.resource_plan import Planner
 from toy_plugin import TOWERS, Toy, quicken
-
-A, B, C, D = map(Path, "abcd")
 
 AXES = """
 [study]
@@ -30,54 +23,12 @@ values = [0.5, 0.25]
 """
 
 
-@pytest.mark.parametrize(
-    ("workers", "expected"), [(1, "1 min"), (2, "30.0 s"), (9, "20.0 s")]
-)
-def test_runs_take_as_long_as_the_mean_of_the_finished_ones(workers, expected):
-    left = TimeLeft({A, B, C}, workers=workers)
-    assert left.in_words() is None
-    left.took = {D: 10.0, Path("e"): 30.0}
-    assert left.in_words() == expected
-
-
-def test_runs_with_fresh_seeds_count_before_their_cell_is_known():
-    left = TimeLeft({A}, fresh=2, took={D: 10.0})
-    assert left.in_words() == "30.0 s"
-    left.ended(A, 40.0)
-    left.chosen([B])
-    assert left.in_words() == "25.0 s"
-    left.ended(B)
-    assert left.in_words() is None
-
-
 @pytest.fixture
 def work(put, installed_toy, monkeypatch):
     """Return the work of four runs."""
     quicken(monkeypatch)
     study = read_study(put("study.toml", TOWERS + AXES))
     return plan_work(study.cells, CellKeys(load_plugins()), share=False)
-
-
-def test_every_line_on_a_run_says_what_is_left(put, work, tmp_path):
-    study = read_study(put("study.toml", TOWERS + AXES))
-    out = tmp_path / "out"
-    lines = []
-    left = time_left(run_states(out, work), out, None)
-    run_study(study, out, work=work, say=lines.append, left=left)
-    assert ["left" in line for line in lines] == [True, True, True, False]
-    assert all(line.endswith(" left") and "; about " in line for line in lines[:3])
-
-
-def test_the_times_of_earlier_runs_are_read_from_their_reports(put, work, tmp_path):
-    study = read_study(put("study.toml", TOWERS + AXES))
-    out = tmp_path / "out"
-    run_study(study, out, work=work, only=[{"lr": "0.5"}])
-    for report in out.glob("runs/*/report.json"):
-        record = json.loads(report.read_text())
-        record.update(sections={}, seconds=20.0)
-        report.write_text(json.dumps(record))
-    left = time_left(run_states(out, work), out, None)
-    assert left.in_words() == "40.0 s"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +49,8 @@ def test_the_plan_says_which_cores_stay_idle(
     four = with_threads(work, [threads])
     monkeypatch.setattr(study_plan, "usable_cores", lambda: 8)
     monkeypatch.setattr(study_plan, "core_quota", lambda: None)
-    plan = StudyPlan(study, tmp_path, four, four, TimeLeft({A}, workers=2))
+    states = run_states(tmp_path, four)
+    plan = StudyPlan(study, tmp_path, four, four, 2, states)
     idle = [text.strip() for text in plan.lines() if "idle" in text]
     assert idle == ([] if line is None else [line])
 

@@ -1,0 +1,218 @@
+"""Progress of a study: what its runs are doing, and how long those that have not finished will take."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import printable
+from sentbed_report.formatting import count, duration
+from sentbed_report.study.read_cell_run import missing_evaluations
+from sentbed_report.study.read_study_directory import status_of
+from sentbed_report.study.study_data import CellRun, StudyData
+
+from sentbed_studies.shared_work_plan import Prefix, Task, Work
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from sentbed_jobs.pool_loop import Say
+
+LOG = "log.jsonl"
+"""Log of a run: one JSON object per event."""
+END = 2**16
+"""Number of bytes at the end of a log that are read."""
+
+
+def seconds_left(
+    took: Sequence[float],
+    unfinished: int,
+    at_a_time: int,
+) -> float | None:
+    """Return the seconds until a number of unfinished runs have finished.
+
+    They are assumed to take as long as the finished runs, whose seconds are `took`, do on average. Return None
+    if no run has finished.
+    """
+    if not took:
+        return None
+    if not unfinished:
+        return 0.0
+    return sum(took) / len(took) * unfinished / min(at_a_time, unfinished)
+
+
+def activity(run: Path) -> str:
+    """Return what a run is doing by the end of its log, such as `stage nli: step 3 of 8, loss 0.2000`.
+
+    Return an empty string if the log does not say so.
+    """
+    try:
+        with (run / LOG).open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - END))
+            lines = log.read().splitlines()
+    except OSError:
+        return ""
+
+    for line in reversed(lines):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            # A line that is just being written.
+            continue
+        text = _in_words(event)
+        if text:
+            return text
+    return ""
+
+
+def _in_words(event: Mapping[str, Any]) -> str:
+    """Return what a run does that has just logged an event; empty if the event does not say so."""
+    match event:
+        case {"event": "step_finished", "stage": stage, "step": step, "loss": loss}:
+            text = f"stage {stage}: step {step} of {event.get('total_steps')}"
+            if loss is not None:
+                text += f", loss {loss:.4f}"
+            return text
+        case {"event": "stage_started", "stage": stage}:
+            return f"stage {stage}"
+        case {"event": "evaluation_started", "encoder": encoder, "evaluator": name}:
+            return f"evaluating {encoder} with {name}"
+    return ""
+
+
+@contextmanager
+def watching(directory: Path, work: Work) -> Iterator[Say]:
+    """Yield a function that prints lines; on a terminal, show below them what the running runs are doing."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(
+        stderr=True,
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
+    unfinished: list[Prefix | Task] = [*work.prefixes, *work.tasks]
+
+    def say(text: object) -> None:
+        console.print(printable(str(text)))
+
+    def running() -> Text:
+        lines = []
+        for run in list(unfinished):
+            status = status_of(directory, run.directory)
+            if status == "running":
+                lines.append(f"{run}: {activity(directory / run.directory)}")
+            elif status == "finished":
+                unfinished.remove(run)
+        return Text(printable("\n".join(lines)), overflow="ellipsis", no_wrap=True)
+
+    if not console.is_terminal:
+        yield say
+        return
+
+    with Live(
+        get_renderable=running,
+        console=console,
+        refresh_per_second=1,
+        transient=True,
+    ):
+        yield say
+
+
+def status_lines(data: StudyData) -> Iterator[str]:
+    """Yield lines with the counts of runs, the status of each run, and the time left."""
+    runs = _all_runs(data)
+    counts = Counter(run.status for run in runs)
+    parts = [f"{number} {status}" for status, number in counts.most_common()]
+    yield f"study {data.name}: {len(runs)} runs: {', '.join(parts)}"
+
+    for run in runs:
+        line = f"  {run}: {run.status}"
+        if run.status == "finished" and run.seconds is not None:
+            line += f" in {duration(run.seconds)}"
+        details = [_activity_of(run, data), run.error, _missing(run, data)]
+        for detail in details:
+            if detail:
+                line += f": {detail}"
+        yield line
+
+    seconds = _seconds_left_of(runs)
+    if seconds:
+        yield f"left: about {duration(seconds)}, if the others take as long as the finished runs"
+
+
+def status_table(data: StudyData) -> dict[str, Any]:
+    """Return the status of a study as a JSON object."""
+    runs = _all_runs(data)
+    tables = []
+    for run in runs:
+        directory = None
+        if run.directory is not None:
+            directory = str(run.directory)
+        tables.append(
+            {
+                "cell": run.cell,
+                "prompt": run.prompt,
+                "seed": run.seed,
+                "status": run.status,
+                "directory": directory,
+                "seconds": run.seconds,
+                "activity": _activity_of(run, data),
+                "error": run.error,
+            }
+        )
+    return {
+        "name": data.name,
+        "finished": _number_of("finished", runs),
+        "total": len(runs),
+        "seconds_left": _seconds_left_of(runs),
+        "runs": tables,
+    }
+
+
+def _all_runs(data: StudyData) -> list[CellRun]:
+    """Return the runs of all cells, then those with fresh seeds."""
+    runs = list(data.runs)
+    for cell in data.cells:
+        runs += cell.confirmation
+    return runs
+
+
+def _number_of(status: str, runs: Sequence[CellRun]) -> int:
+    return sum(run.status == status for run in runs)
+
+
+def _seconds_left_of(runs: Sequence[CellRun]) -> float | None:
+    """Return the seconds until all runs have finished, with as many at a time as now, or with one."""
+    took = []
+    for run in runs:
+        if run.status == "finished" and run.seconds is not None:
+            took.append(run.seconds)
+    unfinished = len(runs) - _number_of("finished", runs)
+    return seconds_left(took, unfinished, max(1, _number_of("running", runs)))
+
+
+def _activity_of(run: CellRun, data: StudyData) -> str:
+    """Return what a running run is doing, or where an interrupted one was stopped; empty for others."""
+    if run.status not in ("running", "interrupted"):
+        return ""
+    if run.directory is None or data.directory is None:
+        return ""
+    return activity(data.directory / run.directory)
+
+
+def _missing(run: CellRun, data: StudyData) -> str:
+    """Return how many evaluations of the recipe a finished run lacks; empty if it lacks none."""
+    if run.status != "finished" or run.directory is None or data.directory is None:
+        return ""
+    missing = missing_evaluations(data.directory / run.directory, run.evaluations or ())
+    if not missing:
+        return ""
+    return f"without {count(len(missing), 'evaluation')} of the recipe"
