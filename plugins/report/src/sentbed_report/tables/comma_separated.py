@@ -40,7 +40,10 @@ def to_csv(tables: Sequence[Table]) -> str:
     for name in _OPTIONAL:
         if name in names and all(line[name] is None for line in lines):
             names.remove(name)
-    return csv_text([names, *([line[name] for name in names] for line in lines)])
+    rows: list[Iterable[object]] = [names]
+    for line in lines:
+        rows.append(map(line.get, names))
+    return csv_text(rows)
 
 
 def _quantities(estimate: Estimate) -> dict[str, object]:
