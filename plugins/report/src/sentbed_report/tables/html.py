@@ -15,6 +15,7 @@ from sentbed_report.tables.estimate import Estimate, Piece, pieces_of
 from sentbed_report.tables.table import (
     Bars,
     Cell,
+    DrawnInterval,
     Link,
     Row,
     Table,
@@ -97,6 +98,8 @@ def cell_html(
         return text
     if isinstance(cell, Estimate):
         return _estimate_html(cell, column, address)
+    if isinstance(cell, DrawnInterval):
+        return _interval_html(cell)
     if not cell:
         return '<span class="none">–</span>'
     return html.escape(plain_text(cell))
@@ -124,6 +127,19 @@ def _estimate_html(
     for piece in pieces_of(estimate, column, "below"):
         text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
     return text
+
+
+def _interval_html(drawn: DrawnInterval) -> str:
+    """Return a dot with its interval as an element that is as wide as its column."""
+    dot = f'<circle cx="{drawn.place(drawn.dot.value):.1f}%" cy="8" r="4.5"/>'
+    best = f"{drawn.place(drawn.best):.1f}%"
+    line = f'<line class="at" x1="{best}" x2="{best}" y1="-6" y2="34"/>'
+    if drawn.text:
+        low = f"{drawn.place(drawn.dot.low):.1f}%"
+        high = f"{drawn.place(drawn.dot.high):.1f}%"
+        line += f'<line x1="{low}" x2="{high}" y1="8" y2="8"/>'
+    label = html.escape(drawn.text)
+    return f'<svg class="dot" role="img" aria-label="{label}">{line}{dot}</svg>'
 
 
 def _bars(

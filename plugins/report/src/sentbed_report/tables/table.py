@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -9,7 +10,8 @@ from typing import TypeAlias
 
 import attrs
 
-from sentbed_report.formatting import SIGNS, share
+from sentbed_report.dots import Dot
+from sentbed_report.formatting import SIGNS, interval_text, share
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place, pieces_of
 
@@ -34,14 +36,40 @@ class Bars:
     shares: tuple[tuple[str, float], ...]
 
 
-Cell: TypeAlias = Estimate | Link | Bars | str | None
-"""Content of a table's cell: a number, a link, bars, a text, or nothing."""
+@attrs.frozen
+class DrawnInterval:
+    """A dot with its interval, which a page draws between the limits `first` and `last` of its column."""
+
+    dot: Dot
+    best: float
+    """Number at which a vertical line stands."""
+    first: float
+    last: float
+
+    def place(self, value: float) -> float:
+        """Return where a value stands, in per cent of the width; values beyond the limits stand at the ends."""
+        width = self.last - self.first
+        if not math.isfinite(width) or width == 0:
+            return 50.0
+        share = (value - self.first) / width
+        return 4 + 92 * min(1.0, max(0.0, share))
+
+    @property
+    def text(self) -> str:
+        """Interval of the difference from the best, such as `−1.20 to 0.30`; empty for a dot without interval."""
+        if math.isnan(self.dot.low):
+            return ""
+        return interval_text((self.dot.low, self.dot.high))
 
 
-def plain_text(cell: Link | Bars | str | None) -> str:
+Cell: TypeAlias = Estimate | Link | Bars | DrawnInterval | str | None
+"""Content of a table's cell: a number, a link, bars, a drawn interval, a text, or nothing."""
+
+
+def plain_text(cell: Link | Bars | DrawnInterval | str | None) -> str:
     """Return a cell that is no number as text."""
-    if isinstance(cell, Link):
-        return cell.text
+    if isinstance(cell, Link | DrawnInterval):
+        return cell.text or "–"
     if isinstance(cell, Bars):
         return ", ".join(f"{label} {share(part)}" for label, part in cell.shares)
     return cell or "–"
@@ -70,6 +98,8 @@ class Row:
     """Name of the study's cell, by which pages filter rows; empty if the row is not about one cell."""
     is_reference: bool = False
     """Whether the row has published numbers of another system."""
+    tone: str = ""
+    """How a page shows the row: `best`, `alike` in the same tone, or `worse` in a paler one."""
 
 
 @attrs.frozen
