@@ -138,7 +138,6 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer, head
         if name.removeprefix("encoder.") in parameters:
             averaged += value.numel()
     assert stage.memory["averages"] == 4 * averaged
-    assert stage.negatives == 3 + 4 + 100
 
 
 class KeptStorages:

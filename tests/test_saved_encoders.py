@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-import tomli
 import torch
 from damage import damages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_encoders import random_encoder
 from safetensors.torch import load_file, save_file
-from sentbed import Encoder, ModelError, RecipeError, SentbedError
+from sentbed import Encoder, ModelError, SentbedError
 
 TEXTS = ["one sentence", "two of them are more than one"]
 Weights = dict[str, torch.Tensor]
@@ -99,27 +97,3 @@ def test_an_intact_encoder_loads_with_its_vectors(saved):
     first, second = (Encoder.load(saved).encode(TEXTS) for _ in range(2))
     assert first.shape == (2, 8)
     np.testing.assert_array_equal(first, second)
-
-
-def test_it_names_the_distributions_of_its_parts_and_what_to_install(saved, tmp_path):
-    text = (saved / "encoder.toml").read_text()
-    release = importlib.metadata.version("sentbed-poolers")
-    assert tomli.loads(text)["distributions"] == {
-        "sentbed-backbones": importlib.metadata.version("sentbed-backbones"),
-        "sentbed-poolers": release,
-    }
-    changed = text.replace('use = "mean"', 'use = "of-a-stranger"')
-    changed = changed.replace("sentbed-poolers", "sentbed-stranger")
-    directory = tmp_path / "encoder"
-    shutil.copytree(saved, directory)
-    (directory / "checksums.json").unlink()
-    (directory / "encoder.toml").write_text(changed)
-    with pytest.raises(RecipeError) as caught:
-        Encoder.load(directory)
-    missing, unknown = caught.value.problems
-    assert missing.message == (
-        f"the encoder has parts of sentbed-stranger {release}, which is not installed; "
-        "`pip install sentbed-stranger`"
-    )
-    assert missing.path == "distributions.sentbed-stranger"
-    assert unknown.path == "pooler.use"

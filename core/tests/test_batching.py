@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentbed import DataError
 from sentbed._encoder import batching
 from sentbed._encoder.batching import (
     BATCH_COST,
@@ -89,11 +88,6 @@ def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(lengths, budget):
     assert cost <= cheapest(lengths, budget)
 
 
-def test_lengths_share_a_batch_where_padding_is_cheaper_than_a_batch():
-    # Padding one row of 10 to 12 costs 2 tokens, a batch 128.
-    assert [rows.tolist() for rows in plan([10, 12], 1000)] == [[1, 0]]
-
-
 def test_lengths_have_batches_of_their_own_where_padding_costs_more():
     # Padding a row of 10 to 10 + BATCH_COST costs a batch exactly; one more token costs more.
     assert [rows.tolist() for rows in plan([10, 11 + BATCH_COST], 1000)] == [[1], [0]]
@@ -103,14 +97,6 @@ def test_lengths_have_batches_of_their_own_where_padding_costs_more():
 def test_a_group_over_the_budget_is_cut_into_batches_of_even_size():
     assert [len(rows) for rows in plan([10] * 7, 40)] == [4, 3]
     assert [len(rows) for rows in plan([10] * 9, 40)] == [3, 3, 3]
-
-
-def test_a_row_longer_than_the_budget_stands_alone():
-    assert [len(rows) for rows in plan([50, 50], 40)] == [1, 1]
-
-
-def test_no_rows_are_no_batches():
-    assert plan([], 100) == []
 
 
 def tokens(*rows):
@@ -228,13 +214,6 @@ def test_a_repeated_text_is_encoded_once(placed):
     assert sum(len(batch.input_ids) for batch in placed.batches) == len(set(TEXTS))
 
 
-def test_repeats_are_dropped_within_a_window_of_texts(placed, monkeypatch):
-    monkeypatch.setattr(batching, "WINDOW", 3)
-    tokenizer = CharacterTokenizer()
-    encode_all("aabbbca", placed, tokenizer=tokenizer)
-    assert tokenizer.seen == ["a", "b", "b", "c", "a"]
-
-
 @pytest.mark.parametrize("window", [2, 100])
 @pytest.mark.parametrize("budget", [1, 30, 10_000])
 def test_progress_adds_up_to_the_number_of_texts(window, budget, placed, monkeypatch):
@@ -300,24 +279,9 @@ def ids_of(texts):
     return sorted(rows_of(CharacterTokenizer().encode(list(dict.fromkeys(texts)), 40)))
 
 
-PROMPTED = [
-    f"This sentence : {text}."
-    for text in ("one", "three", "", "one", "a longer text", "two")
-]
-
-
 @pytest.fixture
 def sharing(placed):
     return Sharing(placed.backbone, placed.weights, None, False)
-
-
-@pytest.mark.parametrize("budget", [1, 20, 10_000])
-def test_prefix_and_rows_are_the_ids_of_the_texts(budget, placed, sharing):
-    vectors = encode_all(PROMPTED, sharing, budget)
-    np.testing.assert_allclose(vectors, one_by_one(placed, PROMPTED, 40), rtol=1e-5)
-    assert encoded_rows(sharing) == ids_of(PROMPTED)
-    # The start token and `This sentence : `.
-    assert set(prefix_lengths(sharing)) == {17}
 
 
 @given(
@@ -333,14 +297,6 @@ def test_every_row_is_whole_whatever_the_texts_share(texts, head):
     np.testing.assert_allclose(
         vectors, one_by_one(Placed(*parts), texts, 40), rtol=1e-5, atol=1e-6
     )
-
-
-def test_an_encoder_that_takes_no_prefix_gets_whole_rows(placed, sharing, monkeypatch):
-    monkeypatch.setattr(Sharing, "shares_prefix", False)
-    for encoder in (placed, sharing):
-        encode_all(PROMPTED, encoder)
-        assert set(prefix_lengths(encoder)) == {None}
-        assert encoded_rows(encoder) == ids_of(PROMPTED)
 
 
 def test_each_window_has_its_own_prefix(sharing, monkeypatch):
@@ -418,17 +374,3 @@ def test_the_next_window_is_tokenised_while_one_is_encoded(ahead, monkeypatch):
     waits = Waits(ahead.backbone, ahead.weights, None, False)
     encode_all(["one", "two", "three"], waits, tokenizer=Tells())
     assert len(waits.batches) == 3
-
-
-def test_what_goes_wrong_in_the_thread_is_raised_here(ahead, monkeypatch):
-    monkeypatch.setattr(batching, "WINDOW", 1)
-
-    class Fails(CharacterTokenizer):
-        def encode(self, texts, max_length):
-            if texts[0] == "two":
-                raise DataError("this text has no tokens")
-            return super().encode(texts, max_length)
-
-    with pytest.raises(DataError, match="no tokens"):
-        encode_all(["one", "two"], ahead, tokenizer=Fails())
-    assert len(ahead.batches) == 1

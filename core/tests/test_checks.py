@@ -300,8 +300,8 @@ TWICE = 'encoder.prompt={ template = "{text} again: {text}" }'
     [
         (Characters, "untrainable", BITS, "stage.pull"),
         (Toy, "untrainable", BITS, "stage.pull"),
-        (Toy, "outputs", frozenset({"tokens"}), "runtime"),
-        (Toy, "marked_tokens", False, "runtime"),
+        (Toy, "offers", frozenset({"vector"}), "runtime"),
+        (Toy, "offers", frozenset({"tokens", "marked-tokens"}), "runtime"),
     ],
 )
 def test_what_a_part_cannot_do_is_a_misfit(

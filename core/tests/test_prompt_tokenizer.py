@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from sentbed import ModelError
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -60,29 +59,6 @@ def test_a_prompt_longer_than_the_positions_is_refused_with_the_figures():
         ),
     ):
         tokenizer.encode(["a", "abcdefgh"], 5)
-
-
-def test_a_template_longer_than_max_length_where_both_count_says_what_to_raise():
-    tokenizer, _ = tokenizer_of("<<<{text}>>>", longest=100, normalizer="none")
-    tokenizer = attrs.evolve(tokenizer, counts_prompt=True)
-    assert tokenizer.encode(["abcd"], 8).lengths.tolist() == [8]
-    with pytest.raises(
-        ModelError,
-        match=exactly(
-            "a prompt without its sentence has 6 tokens or more, and `max_length` (6) counts both; "
-            "raise `max_length` or shorten the template"
-        ),
-    ):
-        tokenizer.encode(["abcd"], 6)
-
-
-def test_a_short_text_is_cut_in_few_passes_where_both_count():
-    tokenizer, original = tokenizer_of(
-        f"<{'-' * 90}{{text}}>", longest=1000, normalizer="none"
-    )
-    tokenizer = attrs.evolve(tokenizer, counts_prompt=True)
-    assert tokenizer.encode(["abcdef"], 96).lengths.tolist() == [96]
-    assert len(original.seen) <= 6
 
 
 def test_no_texts_give_no_rows_whatever_the_template():

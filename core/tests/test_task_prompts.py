@@ -193,7 +193,12 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(recipe_of, tmp_path, load_en
     ("task_prompts", "message"),
     [
         ('{ query = { template = "no place" } }', "has 0 places for the sentence"),
-        ('{ query = { template = "{text} {text}" } }', "write `{text}` once"),
+        ('{ query = { template = "{text} {text}" } }', "more than a text before"),
+        ('{ query = { template = "x{text}x" } }', "more than a text before"),
+        (
+            '{ query = { template = "{text}", normalizer = "prompt-eol" } }',
+            "more than a text before",
+        ),
         ('{ query = { template = "{text}", layers = [1] } }', "chooses `layers`"),
         (
             '{ query = { template = "{text}" }, Query = { template = "{text}" } }',
@@ -211,14 +216,6 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
     assert "task_prompts" in str(problem)
 
 
-def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_path):
-    (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
-    recipe = recipe_of(RECIPE).encoders["encoder"]
-    twice = {"query": TemplatePrompt(file=f"{tmp_path}/templates.txt", line=2)}
-    ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice))
-    assert (where, "write `{text}` once" in problem) == (("task_prompts",), True)
-
-
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
     recipe = attrs.evolve(recipe, prompt=TemplatePrompt("{instruction}: {text}"))
@@ -231,7 +228,6 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins
     ("prompt_setting", "template", "limit", "beginning"),
     [
         ("", "xxxx{text}", 16, "abcdefghijk"),
-        ("", "xx{text}xx", 16, "abcdefghijk"),
         ('prompt = { template = "yy{text}" }', "xxxx{text}", 19, "abcdefghijklmn"),
     ],
 )
@@ -272,35 +268,3 @@ def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_
             recipe_of,
             f'task_prompts = {{ query = {{ template = "{"x" * length}{{text}}" }} }}',
         )
-
-
-def test_text_rules_do_not_lead_beyond_the_longest_input(recipe_of):
-    """The rules append a full stop to texts that have been cut: they are cut by one more token."""
-    prompt = '{ template = "xxxxxx{text}", normalizer = "prompt-eol" }'
-    encoder = encoder_with(
-        recipe_of, f"task_prompts = {{ query = {prompt} }}"
-    ).for_task(TextTask(side="query"))
-    texts = ["abcdefghijklmnop", "abcdefgh.", "abc"]
-    together = encoder.encode(texts)
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    np.testing.assert_allclose(together, alone, rtol=1e-6)
-    np.testing.assert_allclose(together[0], encoder.encode(["abcdefgh"])[0], rtol=1e-6)
-
-
-def test_only_the_encoder_of_a_side_has_its_prompt(recipe_of):
-    first = encoder_with(
-        recipe_of,
-        'task_prompts = { document = { template = "{instruction}: {text}" } }',
-    )
-    second = encoder_with(
-        recipe_of, 'task_prompts = { document = { template = "d {text}" } }'
-    )
-    lists = {
-        "left": Texts([TEXT], task=TextTask("left", "Search", "query")),
-        "right": Texts(second=[TEXT], task=TextTask("right", "Search", "document")),
-    }
-    _, score = first.evaluate(Lists(lists), "first", ("second", second)).scores
-    assert (
-        score.protocol["encoder"]["second"]["prompt"]["document"]["template"]
-        == "d {text}"
-    )

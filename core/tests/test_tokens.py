@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import attrs
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.helpers import pad
@@ -140,16 +139,16 @@ def rows_of(batch):
 
         end = len(prefix) + length
         hidden = [False] * end
-        if batch.hidden is not None:
+        if HIDDEN in batch.keywords:
             width = len(prefix) + len(ids)
-            assert batch.hidden.shape == (len(batch.input_ids), width)
-            hidden = batch.hidden[row].tolist()
+            assert batch.keywords[HIDDEN].shape == (len(batch.input_ids), width)
+            hidden = batch.keywords[HIDDEN][row].tolist()
             assert not any(hidden[end:])
         tokens = tuple(zip(prefix + ids[:length], hidden, strict=False))
 
         reading = 0
-        if batch.readings is not None:
-            reading = int(batch.readings[row])
+        if READINGS in batch.keywords:
+            reading = int(batch.keywords[READINGS][row])
 
         row_auxiliary = None
         if auxiliary is not None:
@@ -177,7 +176,7 @@ def test_joined_texts_are_those_of_the_parts_with_all_their_fields(parts):
         expected += without_other_fields(texts, kept_fields)
         joined_fields |= kept_fields
 
-    joined = TokenIds.join(iter(encoded))
+    joined = TokenIds.join(encoded)
     assert texts_of(joined) == expected
 
     has_hidden = joined.hidden is not None
@@ -268,21 +267,6 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
         assert ids[prefix_length:] == [PAD]
         assert not any(hidden for _, hidden in filler.tokens)
         assert filler.reading == 0
-
-
-def test_texts_without_their_prefix_and_texts_of_some_with_auxiliary_prompts_are_not_joined():
-    ids = np.array([1, 2, 1, 3], np.int32)
-    tokens = TokenIds(ids, np.array([0, 2, 4]))
-
-    without_prefix = tokens.share_prefix(1)
-    message = "prefix was taken out cannot be joined; join them before"
-    with pytest.raises(ValueError, match=message):
-        TokenIds.join([tokens, without_prefix])
-
-    with_auxiliary = attrs.evolve(tokens, auxiliary=tokens)
-    message = "1 of 2 parts have auxiliary prompts; give all or none"
-    with pytest.raises(ValueError, match=message):
-        TokenIds.join([tokens, with_auxiliary])
 
 
 def test_a_widened_batch_has_a_mask_and_a_token_in_every_row():

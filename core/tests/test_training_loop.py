@@ -241,10 +241,10 @@ def test_the_trainer_gets_vectors_of_a_frozen_tower_and_tokens_of_the_trained_on
 @attrs.frozen
 class ComparingPull(Pull):
     name: ClassVar[str] = "comparing-pull"
-    compares_texts = True
+    needs = Pull.needs | {"text-ids"}
 
 
-def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
+def test_a_loss_that_needs_ids_of_texts_gets_one_number_a_text_in_every_column(
     recipe_of, train_towers, batches
 ):
     recipe = recipe_of(TOWERS)
@@ -258,10 +258,10 @@ def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
 @attrs.frozen
 class ScheduledPull(Pull):
     name: ClassVar[str] = "scheduled-pull"
-    scheduled = True
+    needs = Pull.needs | {"progress"}
 
 
-def test_a_scheduled_loss_gets_the_part_of_the_stage_that_is_over(
+def test_a_loss_that_needs_progress_gets_the_part_of_the_stage_that_is_over(
     recipe_of, train_towers, batches
 ):
     train_towers(recipe_of(TOWERS), loss=ScheduledPull())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from typing import Any, ClassVar
@@ -84,9 +83,6 @@ class BuiltDense(BuiltBackbone):
         self.width = width
         self.max_length = 128
         self.origin = {"init": "random"}
-
-    def inference(self, module, dtype, traceable=False):
-        return copy.deepcopy(module).to(dtype).eval().requires_grad_(False)
 
     def save(self, directory):
         directory.mkdir(parents=True)
@@ -247,11 +243,11 @@ class Contrast(Loss):
     memory: int = 0
     settings: ParameterSettings | None = None
 
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
 
     @property
-    def stateful(self):
-        return self.memory > 0
+    def needs(self):
+        return frozenset({"state"}) if self.memory else frozenset()
 
     def build(self, width):
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
@@ -281,7 +277,7 @@ class ClassesModule(torch.nn.Module):
 @attrs.frozen
 class Classes(Loss):
     name: ClassVar[str] = "toy-classes"
-    needs = frozenset({"anchor", "positive", "label"})
+    columns = frozenset({"anchor", "positive", "label"})
 
     def build(self, width):
         return ClassesModule(width)
@@ -299,7 +295,7 @@ class GradedModule(torch.nn.Module):
 @attrs.frozen
 class Graded(Loss):
     name: ClassVar[str] = "toy-graded"
-    needs = frozenset({"anchor", "positive", "score"})
+    columns = frozenset({"anchor", "positive", "score"})
     takes = frozenset()
     numbers = frozenset({"score"})
 

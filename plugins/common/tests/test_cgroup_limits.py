@@ -43,21 +43,6 @@ def test_of_nested_groups_the_smallest_limit_holds(group):
 
 
 @pytest.mark.usefixtures("sixteen_gib")
-def test_groups_of_version_1_are_found_by_their_controller(group):
-    files = {
-        "memory/memory.limit_in_bytes": "9223372036854771712\n",
-        "memory/m/memory.limit_in_bytes": f"{2 * GIB}\n",
-        "cpu/c/cpu.cfs_quota_us": "250000\n",
-        "cpu/c/cpu.cfs_period_us": "100000\n",
-        "cpu/cpu.cfs_quota_us": "-1\n",
-        "cpu/cpu.cfs_period_us": "100000\n",
-    }
-    group("4:memory:/m\n2:cpuacct,cpu:/c\n0::/\n", files)
-    assert limits.memory_limit() == 2 * GIB
-    assert limits.core_quota() == 2.5
-
-
-@pytest.mark.usefixtures("sixteen_gib")
 def test_in_a_container_the_root_is_the_group_itself(group):
     group("0::/of/the/host\n", {"memory.max": f"{GIB}\n", "cpu.max": "50000 100000\n"})
     assert limits.memory_limit() == GIB

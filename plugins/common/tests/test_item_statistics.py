@@ -105,8 +105,13 @@ def test_influences_are_what_repeating_an_item_changes(statistic):
         scores = []
         for change in (1, -1):
             counts[item] += change
-            columns = [np.repeat(column, counts) for column in columns_of(items)]
-            scores.append(item_score(Items(statistic, *columns)))
+            columns = []
+            for column in columns_of(items):
+                repeated = np.repeat(column, counts)
+                columns.append(repeated)
+
+            changed = Items(statistic, *columns)
+            scores.append(item_score(changed))
             counts[item] -= change
         derivative = 500 * (scores[0] - scores[1]) / 2
         assert derivative == pytest.approx(influences[item], rel=1e-3, abs=1e-4)
@@ -127,7 +132,14 @@ def test_groups_are_scored_apart_and_averaged(weighted):
 
 def test_a_range_is_that_of_the_statistic_times_the_scale():
     right = np.array([1.0, 0, 1])
-    assert score_range(Items("mean", right)) == (0, 100)
-    assert score_range(Items("mean", 2 * right)) == (-np.inf, np.inf)
-    assert score_range(Items("pearson", right, right, scale=1.0)) == (-1, 1)
-    assert score_range(Items("f1", right, right, scale=-1.0)) == (-1, 0)
+    shares = Items("mean", right)
+    assert score_range(shares) == (0, 100)
+
+    numbers = Items("mean", 2 * right)
+    assert score_range(numbers) == (-np.inf, np.inf)
+
+    correlation = Items("pearson", right, right, scale=1.0)
+    assert score_range(correlation) == (-1, 1)
+
+    loss = Items("f1", right, right, scale=-1.0)
+    assert score_range(loss) == (-1, 0)

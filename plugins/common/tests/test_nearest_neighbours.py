@@ -37,9 +37,11 @@ def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block, document_bl
         document_block=document_block,
     )
     assert neighbours.places.tolist() == naive(queries, documents, 5)
-    expected = np.take_along_axis(
-        queries.astype(float) @ documents.astype(float).T, neighbours.places, axis=1
-    )
+
+    queries = queries.astype(float)
+    documents = documents.astype(float)
+    products = queries @ documents.T
+    expected = np.take_along_axis(products, neighbours.places, axis=1)
     np.testing.assert_allclose(neighbours.similarities, expected, rtol=1e-12)
 
 
@@ -68,10 +70,21 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
     out = []
     for row, order in enumerate(ranked):
         out.append([row, order[0]])
-    out += [[3, place] for place in ranked[3][2::2]] + [
-        [5, place] for place in ranked[5][2:30]
-    ]
+    for place in ranked[3][2::2]:
+        out.append([3, place])
+    for place in ranked[5][2:30]:
+        out.append([5, place])
     shuffled = np.random.default_rng(12).permutation(np.array(out))
+
+    expected = []
+    for row, order in enumerate(ranked):
+        neighbours_of_row = []
+        for place in order:
+            if [row, place] not in out:
+                neighbours_of_row.append(place)
+        neighbours_of_row += [-1] * 6
+        expected.append(neighbours_of_row[:6])
+
     neighbours = nearest(
         queries,
         [documents[:13], documents[13:]],
@@ -80,13 +93,12 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
         query_block=query_block,
         document_block=document_block,
     )
-    expected = [
-        [place for place in order if [row, place] not in out]
-        for row, order in enumerate(ranked)
-    ]
-    assert neighbours.places.tolist() == [(order + [-1] * 6)[:6] for order in expected]
+    assert neighbours.places.tolist() == expected
     assert (neighbours.places[5] == -1).sum() == 4
-    assert ((neighbours.places == -1) == np.isneginf(neighbours.similarities)).all()
+
+    stands_for_none = neighbours.places == -1
+    is_infinite = np.isneginf(neighbours.similarities)
+    assert (stands_for_none == is_infinite).all()
 
 
 def test_a_query_that_excludes_every_document_has_no_neighbour():
@@ -105,7 +117,9 @@ def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlie
 
 def test_a_collapsed_space_ranks_by_number():
     same = np.ones((50, 4), dtype=np.float32)
-    assert nearest(same[:2], in_blocks(same, 20), 3).places.tolist() == [[0, 1, 2]] * 2
+    blocks = in_blocks(same, 20)
+    neighbours = nearest(same[:2], blocks, 3)
+    assert neighbours.places.tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_fewer_documents_than_k_are_all_ranked():
@@ -119,7 +133,8 @@ def test_documents_that_only_float64_tells_apart_are_in_its_order():
     query = np.array([[1.0, 1.0]], dtype=np.float32)
     # All three products round to 1 in float32.
     documents = np.array([[1, 0], [1, 2**-25], [1, 2**-26]], dtype=np.float32)
-    assert nearest(query, [documents], 3).places.tolist() == [[1, 2, 0]]
+    neighbours = nearest(query, [documents], 3)
+    assert neighbours.places.tolist() == [[1, 2, 0]]
 
 
 def test_products_of_unit_rows_are_cosines():

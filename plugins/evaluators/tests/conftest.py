@@ -22,11 +22,16 @@ class TableEncoder(TextEncoder):
     """Gives each text the vector of a table, or else one drawn from the text's hash."""
 
     second: TextEncoder | None = None
+    device = "cpu"
 
     def __init__(self, table=None, width=5):
         self.table = table or {}
         self.width = width
         self.calls = []
+        self.steps = []
+
+    def progress(self, what, done, total):
+        self.steps.append((what, done, total))
 
     def encode(self, texts, task=None):
         self.calls.append(list(texts))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import attrs
 import numpy as np
 import pytest
 import toy_plugin
@@ -32,21 +31,22 @@ class Lengths(PlacedEncoder):
         return batch.input_ids.astype(np.float32).sum(1, keepdims=True)
 
 
+@attrs.define
 class Batches(TextEncoder):
     """Hands the same batches over, whatever the texts are."""
 
-    machine: dict[str, Any] = {"device": "an abacus"}  # noqa: RUF012 - as the property of the base class
+    batches: tuple[TokenBatch, ...]
+    placed: PlacedEncoder = attrs.field(factory=Lengths)
+    calls: list[list[str]] = attrs.field(factory=list)
+    steps: list[tuple[str, int, int]] = attrs.field(factory=list)
 
-    def __init__(self, *batches, placed=None):
-        self.batches = batches
-        self.placed = placed or Lengths()
-        self.calls = []
-        self.steps = []
+    @property
+    def machine(self):
+        return {"device": "an abacus"}
 
-    def through(self, wrap):
-        other = Batches(*self.batches, placed=wrap(self.placed))
-        other.calls = self.calls
-        return other
+    @property
+    def unwrapped(self):
+        return self
 
     def encode(self, texts, task=None):
         self.calls.append(list(texts))
@@ -80,7 +80,7 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs):
     first = batch([3, 3], PREFIX), batch([2, 1], PREFIX)
     second = batch([6, 5, 5, 4])
     scores = values(
-        EncodingCost(pairs).prepare().evaluate(Batches(*first, second)).scores
+        EncodingCost(pairs).prepare().evaluate(Batches((*first, second))).scores
     )
     assert scores["passes"] == 8 / 4
     assert scores["tokens"] == (9 + 5 + 20) / 4
@@ -101,7 +101,7 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
 
     monkeypatch.setattr(encoding_cost.time, "perf_counter", clock(3, 2, 5))
     monkeypatch.setattr(encoding_cost.time, "process_time", clock(4, 6, 1))
-    encoder = Batches(batch([2, 2, 2, 2]))
+    encoder = Batches((batch([2, 2, 2, 2]),))
     evaluation = EncodingCost(pairs).prepare().evaluate(encoder)
     scores = values(evaluation.scores)
     assert (scores["seconds"], scores["processor-seconds"]) == (
@@ -116,7 +116,7 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
 def test_every_timed_pass_computes_the_prefix_anew(pairs):
     placed = Lengths()
     EncodingCost(pairs, repeats=2).prepare().evaluate(
-        Batches(batch([2, 2], PREFIX), placed=placed)
+        Batches((batch([2, 2], PREFIX),), placed)
     )
     whole, shorter = PREFIX.tolist(), PREFIX[:-1].tolist()
     assert placed.prefixes == [whole, shorter, whole, shorter, whole]
@@ -126,7 +126,7 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
     scores = (
         EncodingCost(pairs, repeats=1)
         .prepare()
-        .evaluate(Batches(batch([2, 2, 2, 2])))
+        .evaluate(Batches((batch([2, 2, 2, 2]),)))
         .scores
     )
     assert {(score.axis, score.direction) for score in scores} == {("cost", "lower")}
@@ -142,18 +142,17 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
     [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])],
 )
 def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs, sample, texts):
-    encoder = Batches(batch([1] * len(texts)))
+    encoder = Batches((batch([1] * len(texts)),))
     prepared = EncodingCost(pairs, sample, repeats=1).prepare()
     prepared.evaluate(encoder)
     assert encoder.calls == [texts, texts]
     assert list(prepared.texts()) == ["a", "b", "c", "d"]
 
 
-def test_an_encoder_whose_batches_cannot_be_seen_is_refused(pairs, table_encoder):
-    with pytest.raises(
-        RunError, match=r"needs an encoder whose batches it can see \(`through`\)"
-    ):
-        EncodingCost(pairs).prepare().evaluate(table_encoder())
+@pytest.mark.parametrize("evaluator", [EncodingCost, lambda _: Throughput()])
+def test_an_encoder_that_cannot_be_measured_is_refused(evaluator, pairs, encoder):
+    with pytest.raises(RunError, match="cannot be measured; measure an encoder of a"):
+        evaluator(pairs).prepare().evaluate(encoder)
 
 
 def test_an_evaluator_without_lists_or_texts_is_refused(

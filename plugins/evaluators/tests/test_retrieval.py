@@ -138,15 +138,13 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
     path = beir(write, documents, queries, judged)
     seen = []
     encoder.progress = lambda *step: seen.append(step)
-    whole = values(
-        evaluate(Retrieval(path=path, k=(5, 10)), encoder, progress=encoder.progress)
-    )
+    whole = values(evaluate(Retrieval(path=path, k=(5, 10)), encoder))
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "DOCUMENT_BLOCK", 7)
     encoder.calls.clear()
-    assert values(
-        evaluate(Retrieval(path=path, k=(5, 10)), encoder, progress=encoder.progress)
-    ) == pytest.approx(whole)
+    assert values(evaluate(Retrieval(path=path, k=(5, 10)), encoder)) == pytest.approx(
+        whole
+    )
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
     # A naive ranking of everything, for nDCG at 10.

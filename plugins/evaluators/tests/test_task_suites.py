@@ -192,9 +192,7 @@ def main_scores(evaluation):
 
 
 def test_all_tasks_are_scored_in_the_papers_order_with_their_plain_mean(suite, encoder):
-    steps = []
-    prepared = suite.evaluator(*suite.tasks).prepare()
-    evaluation = prepared.evaluate(encoder, progress=lambda *step: steps.append(step))
+    evaluation = suite.evaluate(encoder, *suite.tasks)
 
     *scores, mean = main_scores(evaluation)
     assert tuple(score.task for score in scores) == suite.tasks
@@ -205,7 +203,7 @@ def test_all_tasks_are_scored_in_the_papers_order_with_their_plain_mean(suite, e
     data = {score.task: score.protocol["data"] for score in scores}
     assert mean.protocol["data"] == data
     names = {f"{task}: classifiers" for task in suite.trained}
-    assert names == {what for what, _, _ in steps if "classifiers" in what}
+    assert names == {what for what, _, _ in encoder.steps if "classifiers" in what}
 
     for score in scores:
         if score.metric != "accuracy":
@@ -268,7 +266,8 @@ def test_classifiers_are_trained_by_the_fields_of_the_suite_and_where_the_encode
 
     monkeypatch.setattr(batched_logistic_regression, "fit", fit_on_cpu)
     prepared = suite.evaluator(suite.tasks[0], seed=3).prepare()
-    prepared.evaluate(encoder, device="cuda:1")
+    encoder.device = "cuda:1"
+    prepared.evaluate(encoder)
     assert devices == {"cuda:1"}
     training = Classifier("senteval", "fast", 3).training
     assert trainings == [training] * len(trainings)

@@ -41,6 +41,22 @@ def draw():
 
 
 @pytest.fixture
+def with_gradients():
+    """Return vectors in fp32 for a loss, and in fp64 for its formula; both have gradients."""
+
+    def copies(vectors):
+        ours = {}
+        theirs = {}
+        for name, value in vectors.items():
+            ours[name] = value.float().requires_grad_()
+            theirs[name] = value.clone().requires_grad_()
+
+        return ours, theirs
+
+    return copies
+
+
+@pytest.fixture
 def formula():
     """The function `explicit`."""
     return explicit

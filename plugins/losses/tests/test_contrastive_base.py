@@ -59,6 +59,7 @@ CASES = [
 @pytest.mark.parametrize("parameters", CASES)
 def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
     draw,
+    with_gradients,
     formula,
     agrees,
     parameters,
@@ -66,8 +67,7 @@ def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
 ):
     vectors = draw(rows=6, negatives=negatives, noise=2)
     ids = {name: value for name, value in IDS.items() if parameters.mask_duplicates}
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     output = parameters.build(4)({**ours, **ids})
     expected, count = formula(parameters, {**theirs, **ids})
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
@@ -117,9 +117,9 @@ def test_the_rows_own_hard_negative_never_leaves():
 
 
 def test_only_a_loss_that_masks_duplicates_asks_for_the_numbers_of_texts():
-    assert InfoNCE(mask_duplicates=True).compares_texts
-    assert Queue(mask_duplicates=True, size=8).compares_texts
-    assert not InfoNCE(false_negative_threshold=0.5).compares_texts
+    assert InfoNCE(mask_duplicates=True).needs == {"text-ids"}
+    assert Queue(mask_duplicates=True, size=8).needs == {"text-ids", "state"}
+    assert not InfoNCE(false_negative_threshold=0.5).needs
 
 
 def test_duplicates_without_numbers_of_texts_are_an_error_that_names_the_column(
@@ -222,6 +222,7 @@ def test_what_a_similarity_can_pass_is_no_problem(parameters):
 @pytest.mark.parametrize("hardness_of", ["own", "others", "all"])
 def test_several_hard_negatives_a_row_are_candidates_like_the_first(
     draw,
+    with_gradients,
     formula,
     agrees,
     of,
@@ -232,12 +233,12 @@ def test_several_hard_negatives_a_row_are_candidates_like_the_first(
     )
     vectors = dict(draw(rows=4, noise=2))
     vectors |= {f"negative_{n}": draw(rows=4, seed=n)["negative"] for n in (2, 3)}
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     output = parameters.build(4)(ours)
     expected, count = formula(parameters, theirs)
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
-    assert count == parameters.negatives(4, frozenset(vectors))
+    rows_of_negatives = {"batch": 4, "own": 1, "none": 0}
+    assert count == 3 + 3 * rows_of_negatives[of]
     output.loss.backward()
     expected.backward()
     for name, value in ours.items():

@@ -8,7 +8,7 @@ from sentbed_losses.queue import Queue
 
 
 def test_negatives_of_the_memory_alone_are_those_of_each_row_alone(
-    draw, formula, agrees
+    draw, with_gradients, formula, agrees
 ):
     """MoCo's algorithm 1; the memory of seven fills, overflows and wraps."""
     loss = Momentum(size=7, temperature=0.3, in_batch=False, mask_duplicates=False)
@@ -17,10 +17,7 @@ def test_negatives_of_the_memory_alone_are_those_of_each_row_alone(
     state, memory = module.initial_state(), []
     for step, rows in enumerate((3, 3, 3, 3, 2)):
         vectors = draw(rows=rows, negatives=False, seed=step, noise=2)
-        ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-        theirs = {
-            name: value.clone().requires_grad_() for name, value in vectors.items()
-        }
+        ours, theirs = with_gradients(vectors)
         output = module(ours, state)
         losses = []
         for row in range(rows):
@@ -56,7 +53,7 @@ def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, m
 def test_positives_are_the_keys_and_the_average_is_slow():
     loss = Momentum()
     assert loss.keys == {"positive"}
-    assert loss.keys <= loss.needs
+    assert loss.keys <= loss.columns
     assert (loss.momentum, loss.size) == (0.999, 65_536)
 
 

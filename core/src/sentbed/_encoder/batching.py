@@ -7,7 +7,7 @@ padding. Vectors are returned in the order of the texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -93,7 +93,11 @@ def _encode_window(
     """Return the vectors of the texts of a window, in their order."""
     import numpy as np
 
-    plan = _plan(window, encoder, token_budget)
+    lengths = window.tokens.lengths
+    planned = encoder.plan(lengths)
+    if planned is None:
+        planned = plan_batches(lengths, token_budget)
+    plan = list(planned)
     # A generator, so that only the batches that are being encoded are in memory.
     batches = (pad(window.tokens, rows, pad_id) for rows in plan)
     results = []
@@ -129,19 +133,6 @@ def _windows(
     if encoder.asynchronous:
         return _prepared_ahead(windows())
     return windows()
-
-
-def _plan(
-    window: _Window,
-    encoder: PlacedEncoder,
-    token_budget: int,
-) -> list[NDArray[np.int64]]:
-    """Return the rows of each batch of a window."""
-    lengths = window.tokens.lengths
-    planned = encoder.plan(lengths)
-    if planned is None:
-        planned = plan_batches(lengths, token_budget)
-    return list(planned)
 
 
 @attrs.frozen(eq=False)
@@ -276,28 +267,11 @@ def plan_batches(
 
 
 def require_texts(texts: Sequence[object]) -> None:
-    """Raise `SentbedError` if `texts` is not a list of strings that can be encoded as UTF-8."""
-    require_list(texts)
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise SentbedError(f"text {row} is {text!r}, expected a string")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            message = (
-                f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
-            )
-            raise SentbedError(message) from error
-
-
-def require_list(texts: object) -> None:
-    """Raise `SentbedError` if `texts` is a single string, or has no length or no order."""
+    """Raise `SentbedError` if `texts` is a single string, or has something else than strings."""
     if isinstance(texts, str):
         raise SentbedError(
             "`encode` takes a list of texts, found one string; put it in a list"
         )
-    if not hasattr(texts, "__len__") or isinstance(texts, Mapping | Set):
-        found = type(texts).__name__
-        raise SentbedError(
-            f"`encode` takes a list of texts, found {found}; make a list of it"
-        )
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SentbedError(f"text {row} is {text!r}, expected a string")

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import attrs
 
@@ -63,9 +63,6 @@ from sentbed.protocols import (
     Tokenizer,
     VectorStore,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @attrs.define(eq=False, repr=False)
@@ -415,75 +412,52 @@ class Encoder(TextEncoder):
             max_length: Maximum number of tokens of a text; by default that of the recipe.
             normalize: Whether the text rules of the prompt (`prompt.normalizer`) change each text before it is
                 encoded. This has nothing to do with the length of vectors.
+
+        Raises:
+            SentbedError: if `texts` is no list of strings, or `max_length` is too small or above the backbone's
+                positions.
         """
         require_texts(texts)
         encoder = self.for_task(task)
-        length = encoder._length(max_length)
-        *others, last = encoder.tokenizers(normalize)
-        if not others:
-            return encoder._pass(texts, last, length, progress)
-
-        total = encoder._pass(texts, others[0], length)
-        for tokenizer in others[1:]:
-            total += encoder._pass(texts, tokenizer, length)
-        vectors = encoder._pass(texts, last, length, progress)
-        return (vectors + total) / (len(others) + 1)
-
-    def _pass(
-        self,
-        texts: Sequence[str],
-        tokenizer: Tokenizer,
-        max_length: int,
-        progress: Progress | None = None,
-    ) -> Encoded:
-        """Return the vectors of texts under one prompt."""
-        return encode(
-            texts,
-            tokenizer,
-            self.placed,
-            max_length,
-            self.engine.token_budget,
-            progress,
-            ragged=self.output == "tokens",
-        )
-
-    def _length(self, max_length: int | None) -> int:
-        """Return the maximum number of tokens of a text: `max_length`, or that of the recipe if it is None.
-
-        Raises:
-            SentbedError: if it is no number of tokens, or above the backbone's positions.
-        """
         if max_length is None:
-            return self.recipe.max_length
-        is_whole = hasattr(max_length, "__index__") and not isinstance(max_length, bool)
-        if not is_whole or max_length < SHORTEST:
+            max_length = encoder.recipe.max_length
+        elif max_length < SHORTEST:
             raise SentbedError(
-                f"`max_length` is {max_length!r}; give a whole number of tokens, at least {SHORTEST}"
+                f"`max_length` is {max_length}; give at least {SHORTEST} tokens"
             )
-        # The recipe's length was checked when the encoder was built.
-        if max_length > self.recipe.max_length:
-            self.require_positions(max_length)
-        return max_length
+        elif max_length > encoder.recipe.max_length:
+            encoder.require_positions(max_length)
+
+        tokenizers = encoder.tokenizers(normalize)
+        total: Any = None
+        for tokenizer in tokenizers:
+            reported = progress if tokenizer is tokenizers[-1] else None
+            vectors = encode(
+                texts,
+                tokenizer,
+                self.placed,
+                max_length,
+                self.engine.token_budget,
+                reported,
+                ragged=self.output == "tokens",
+            )
+            if total is None:
+                total = vectors
+            else:
+                total += vectors
+
+        if len(tokenizers) > 1:
+            total /= len(tokenizers)
+        return total
 
     def prompt_for(self, task: TextTask) -> object:
         """Return the prompts that the texts of a task get."""
         return self.recipe.for_task(task).prompts
 
-    def at_length(self, max_length: int) -> Encoder:
-        """Return a copy of the encoder that truncates texts to `max_length` tokens.
-
-        Raises:
-            ModelError: if the backbone has too few positions.
-        """
-        # The copy's recipe has the length: what is timed does not check it in each call.
-        self.require_positions(max_length)
-        return attrs.evolve(
-            self, recipe=attrs.evolve(self.recipe, max_length=max_length)
-        )
-
-    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> Encoder:
-        """Return a copy of the encoder that encodes with `wrap(placed)`."""
-        return attrs.evolve(self, placed=wrap(self.placed))
+    @property
+    def unwrapped(self) -> Encoder:
+        """The encoder itself."""
+        return self
 
     def evaluate(
         self,
@@ -528,12 +502,7 @@ class Encoder(TextEncoder):
             second_protocol = {"encoder": second_name, **encoder.protocol()}
 
         if isinstance(prepared, Prepared):
-            evaluation = prepared.evaluate(
-                first_encoder,
-                second_encoder,
-                first_encoder.device,
-                first_encoder.progress,
-            )
+            evaluation = prepared.evaluate(first_encoder, second_encoder)
         else:
             evaluation = prepared.evaluate(first_encoder)
 
@@ -549,11 +518,10 @@ class Encoder(TextEncoder):
         primary = float(evaluation.primary)
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
-    def save(self, path: str | Path, plugins: Plugins | None = None) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the encoder's weights, its tokenizer and its part of the recipe to a directory, atomically.
 
-        The directory may exist if it is empty or a saved encoder, which is then replaced. `plugins` are the
-        installed plugins, among which those of the encoder's components are found; they are loaded by default.
+        The directory may exist if it is empty or a saved encoder, which is then replaced.
 
         Raises:
             RunError: if the directory has something else, or cannot be written.
@@ -570,7 +538,7 @@ class Encoder(TextEncoder):
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = encoder_table(self.recipe, plugins)
+            table = encoder_table(self.recipe)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 

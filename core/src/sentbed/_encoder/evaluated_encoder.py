@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,7 +14,6 @@ from sentbed.protocols import (
     Encoded,
     Output,
     PartProgress,
-    PlacedEncoder,
     Score,
     Similarity,
     TextEncoder,
@@ -111,15 +110,9 @@ class EvaluatedEncoder(TextEncoder):
             return {"prompt": prompts[_ANY_SIDE]}
         return {"prompt": prompts}
 
-    def at_length(self, max_length: int) -> TextEncoder | None:
-        encoder: TextEncoder | None = self.encoder.at_length(max_length)
-        return encoder
-
-    def through(
-        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
-    ) -> TextEncoder | None:
-        encoder: TextEncoder | None = self.encoder.through(wrap)
-        return encoder
+    @property
+    def unwrapped(self) -> AnyEncoder:
+        return self.encoder
 
     def _counter(self, count: int) -> Progress:
         """Return a function that is called with the progress within a list of `count` texts, and reports it."""
@@ -155,11 +148,6 @@ class EvaluatedEncoder(TextEncoder):
         advance(len(texts))
         return vectors
 
-    def progress(
-        self,
-        what: str,
-        done: int,
-        total: int,
-    ) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         if self.report_progress is not None:
             self.report_progress(what, done, total)

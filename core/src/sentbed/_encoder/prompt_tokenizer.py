@@ -26,7 +26,10 @@ class PromptTokenizer(Tokenizer):
     normalize: bool = True
     """Whether the prompt's text rules are applied."""
     counts_prompt: bool = False
-    """Whether `max_length` includes the tokens of the prompt, as in sentence-transformers."""
+    """Whether `max_length` includes the tokens of the prompt, which is a text before the sentence.
+
+    Both are then truncated as one text, as in sentence-transformers.
+    """
 
     @property
     def pad_id(self) -> int:
@@ -55,52 +58,20 @@ class PromptTokenizer(Tokenizer):
                 "token; take it out, or choose a model with a mask token"
             )
 
-        longest = self.longest
         if self.counts_prompt:
-            longest = min(longest, max_length)
-            if self._is_text_before:
-                prompts = [self.prompt.apply(text, normalize=False) for text in texts]
-                return self.original.encode(prompts, longest)
+            prompts = [self.prompt.apply(text) for text in texts]
+            return self.original.encode(prompts, min(self.longest, max_length))
 
         truncated = self.original.truncate(texts, max_length)
         tokens = self._encode_prompts(truncated, mask or MASK)
-        # With `counts_prompt`, texts are shortened until their prompts have at most `longest` tokens. `limits`
-        # has the number of tokens to which the text of each row has been cut.
-        limits: dict[int, int] = {}
-        while too_long := (tokens.lengths > longest).nonzero()[0].tolist():
-            texts_too_long = [truncated[row] for row in too_long]
-            # At most a text's own length, since a limit above it cuts nothing.
-            text_lengths = self.original.encode(texts_too_long, NO_LIMIT).lengths
-            for row, text_length in zip(too_long, text_lengths.tolist(), strict=True):
-                excess = int(tokens.lengths[row]) - longest
-                limits[row] = min(limits.get(row, max_length), text_length) - excess
-                if limits[row] < 1 and longest < self.longest:
-                    raise ModelError(
-                        f"a prompt without its sentence has {longest} tokens or more, and `max_length` "
-                        f"({longest}) counts both; raise `max_length` or shorten the template"
-                    )
-                if not self.counts_prompt or limits[row] < 1:
-                    raise ModelError(
-                        f"a prompt has {tokens.lengths[row]} tokens, the backbone has positions for "
-                        f"{self.longest}; lower `max_length` (it is {max_length}, for the sentence without "
-                        "its template) or shorten the template"
-                    )
-                (truncated[row],) = self.original.truncate(
-                    [truncated[row]], limits[row]
-                )
-            tokens = self._encode_prompts(truncated, mask or MASK)
+        length = tokens.lengths.max(initial=0)
+        if length > self.longest:
+            raise ModelError(
+                f"a prompt has {length} tokens, the backbone has positions for {self.longest}; lower "
+                f"`max_length` (it is {max_length}, for the sentence without its template) or shorten the "
+                "template"
+            )
         return tokens
-
-    @property
-    def _is_text_before(self) -> bool:
-        """Whether the prompt only puts a text before the sentence, so that both can be truncated as one text."""
-        template = self.prompt.template
-        return (
-            not template.suffix.strip()
-            and template.between is None
-            and self.prompt.layers is None
-            and self.prompt.normalizer == "none"
-        )
 
     def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
         """Tokenise the prompts of texts that have already been truncated."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
 from sentbed._files import SUMS_FILE, verified_sums
 from sentbed._recipe.recipe import SCHEMA, runs_code
-from sentbed._registry.computing_code import components_of
-from sentbed._registry.registry import Plugins, load_plugins
-from sentbed._toml import Document, parse
-from sentbed.errors import ModelError, Problem, RecipeError, printable
+from sentbed._registry.registry import Plugins
+from sentbed._toml import parse
+from sentbed.errors import ModelError
 from sentbed.protocols import EncoderRecipe
 
 BACKBONE = "backbone"
@@ -21,28 +19,10 @@ BACKBONE = "backbone"
 ENCODER_FILE = "encoder.toml"
 """File of a saved encoder that has the encoder's part of the recipe."""
 
-DISTRIBUTIONS = "distributions"
-"""Table in `encoder.toml` with the versions of the distributions that have the encoder's components."""
 
-
-def encoder_table(
-    recipe: EncoderRecipe,
-    plugins: Plugins | None = None,
-) -> dict[str, Any]:
-    """Return the data of `encoder.toml` for a saved encoder.
-
-    The plugins of the encoder's components are found among `plugins`, which are loaded by default.
-    """
-    table = {"schema": SCHEMA, **unstructure(recipe)}
-    plugins = plugins or load_plugins()
-    releases: dict[str, str] = {}
-    for cls in components_of(recipe):
-        info = plugins.origin(cls)
-        if info is not None:
-            releases[info.distribution] = info.version
-    if releases:
-        table[DISTRIBUTIONS] = dict(sorted(releases.items()))
-    return table
+def encoder_table(recipe: EncoderRecipe) -> dict[str, Any]:
+    """Return the data of `encoder.toml` for a saved encoder."""
+    return {"schema": SCHEMA, **unstructure(recipe)}
 
 
 def saved_recipe(
@@ -57,13 +37,7 @@ def saved_recipe(
         RecipeError: if `encoder.toml` has problems, such as a component that is not installed.
     """
     file = directory / ENCODER_FILE
-    try:
-        is_file = file.is_file()
-    except OSError as error:
-        raise ModelError(
-            f"`{directory}` cannot be a path: {error.strerror}; check the path"
-        ) from error
-    if not is_file:
+    if not file.is_file():
         raise ModelError(_no_encoder(directory))
 
     document = parse(file.read_bytes(), str(file))
@@ -73,14 +47,8 @@ def saved_recipe(
             f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
         )
 
-    base = directory.resolve()
-    encoder = document.without("schema", DISTRIBUTIONS)
-    try:
-        recipe = structure(encoder, EncoderRecipe, plugins, base)
-    except RecipeError as error:
-        releases = document.data.get(DISTRIBUTIONS, {})
-        missing = _missing_distributions(releases, document, plugins)
-        raise RecipeError([*missing, *error.problems]) from error
+    encoder = document.without("schema")
+    recipe = structure(encoder, EncoderRecipe, plugins, directory.resolve())
     if runs_code(recipe) and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
@@ -88,25 +56,6 @@ def saved_recipe(
             "or, on the command line, `--trust-remote-code`"
         )
     return recipe
-
-
-def _missing_distributions(
-    releases: Any,
-    document: Document,
-    plugins: Plugins,
-) -> Iterator[Problem]:
-    """Yield a problem for each distribution that is not installed, but has a component of a saved encoder."""
-    if not isinstance(releases, dict):
-        return
-    installed = {plugin.distribution for plugin in plugins.plugins}
-    for name, release in releases.items():
-        if name in installed:
-            continue
-        yield document.problem(
-            f"the encoder has parts of {printable(f'{name} {release}')}, which is not installed; "
-            f"`pip install {printable(name)}`",
-            (DISTRIBUTIONS, name),
-        )
 
 
 def verified_backbone_sums(saved: Path) -> dict[str, str]:

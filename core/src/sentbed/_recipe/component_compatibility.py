@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentbed._document.structuring import parts_in
@@ -12,10 +11,13 @@ from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
     INSTRUCTION,
     MASK,
+    POOLER_NEEDS,
+    RUNTIME_OFFERS,
     Backbone,
     Output,
     Pooler,
     Prompt,
+    ResolvedPrompt,
     Runtime,
     Template,
     Transform,
@@ -24,21 +26,6 @@ from sentbed.protocols import (
 
 if TYPE_CHECKING:
     from sentbed.protocols import EncoderRecipe
-
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
-        "of the text, and every text gets the same vector)",
-        "causal": "causal attention (its vector is the state from which the next word is predicted)",
-        "decoder": "a decoder that reads the encoded text",
-        "mask-token": "a mask token in the vocabulary",
-        "layers": "the states of every layer",
-        "logits": "the logits of a masked language model's head",
-        "template-alone": "the state of the template without a sentence",
-        "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
-    }
-)
-"""How messages describe each need of a pooler (`Pooler.needs`)."""
 
 VECTORS: frozenset[Output] = frozenset({"vector", "sparse"})
 """Outputs of poolers that are one vector of each text."""
@@ -124,18 +111,18 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt)
-        template = _template_of(encoder, prompt)
-        if template is not None and INSTRUCTION in str(template):
+        resolved = _resolved(encoder, prompt)
+        if resolved is not None and INSTRUCTION in str(resolved.template):
             yield (
                 "prompt",
-                f"the template {str(template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
+                f"the template {str(resolved.template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
                 "spell the instruction out, or put the prompt into `task_prompts`",
             )
 
 
 def _reasons(needs: frozenset[str]) -> str:
     """Return a description of needs for a message."""
-    return " and ".join(REASONS.get(need, f"`{need}`") for need in sorted(needs))
+    return " and ".join(POOLER_NEEDS.get(need, f"`{need}`") for need in sorted(needs))
 
 
 def _similarity_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
@@ -173,19 +160,16 @@ def unread_output(
 
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
     """Yield reasons why an encoder cannot run on a runtime with its current settings."""
-    if encoder.backbone.auxiliary is not None and not runtime.auxiliary:
+    needs: set[str] = {encoder.pooler.output}
+    if encoder.backbone.auxiliary is not None:
+        needs.add("auxiliary-prompt")
+    if encoder.marks:
+        needs.add("marked-tokens")
+    for word in sorted(needs - runtime.offers):
         yield (
-            f"the runtime `{runtime.name}`, as it is set, runs no auxiliary prompt, which the backbone "
-            f"`{encoder.backbone.name}` needs; use another, such as `cpu`"
+            f"the runtime `{runtime.name}`, as it is set, runs no {RUNTIME_OFFERS[word]}, which the encoder "
+            "has; use another, such as `cpu`, or change the encoder"
         )
-    if encoder.marks and not runtime.marked_tokens:
-        yield (
-            f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
-            "or has a placeholder; use another, such as `cpu`, or another prompt"
-        )
-    yield from unread_output(
-        encoder, f"the runtime `{runtime.name}` as it is set", runtime.outputs
-    )
     yield from runtime.misfits(encoder)
 
 
@@ -333,18 +317,18 @@ def _task_prompt_misfits(
             continue
         for _, message in _prompt_misfits(encoder, prompt):
             yield f"the prompt of `{key}`: {message}"
-        template = _template_of(encoder, prompt)
-        if template is not None and template.between is not None:
-            yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
+        resolved = _resolved(encoder, prompt)
+        if resolved is not None and not resolved.is_prefix:
+            yield (
+                f"the prompt of `{key}` is more than a text before the sentence; end its template with "
+                "`{text}`, and give it no text rules (`normalizer`)"
+            )
 
 
-def _template_of(encoder: EncoderRecipe, prompt: Prompt | None) -> Template | None:
-    """Return the template of a prompt; None if there is none, or the prompt is invalid."""
+def _resolved(encoder: EncoderRecipe, prompt: Prompt | None) -> ResolvedPrompt | None:
+    """Return a prompt as it is used; None if there is no text around a sentence, or the prompt is invalid."""
     try:
-        resolved = encoder.resolved(prompt)
+        return encoder.resolved(prompt)
     except SentbedError:
         # `_prompt_misfits` reports an invalid prompt.
         return None
-    if resolved is None:
-        return None
-    return resolved.template

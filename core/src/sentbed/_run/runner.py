@@ -527,7 +527,7 @@ def _save(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
     """Save all encoders."""
     directories = saved_encoders(context.directory, encoders)
     for name, encoder in encoders.items():
-        encoder.save(directories[name], context.plugins)
+        encoder.save(directories[name])
 
 
 def _evaluate(

@@ -293,7 +293,7 @@ class _Loop:
 
         def save(directory: Path) -> None:
             for encoder_name, encoder in self.trained.items():
-                encoder.save(directory / encoder_name, self.context.plugins)
+                encoder.save(directory / encoder_name)
 
         run = self.context.directory
         write_directory(run / name, save)

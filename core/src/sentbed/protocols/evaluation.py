@@ -22,7 +22,6 @@ from sentbed.protocols.components import (
     inner_parts,
     of_inner,
 )
-from sentbed.protocols.engine import PlacedEncoder
 from sentbed.protocols.items import Items
 from sentbed.protocols.tokens import RaggedVectors
 
@@ -107,32 +106,20 @@ class TextEncoder(ABC):
         """Return the prompt that the texts of a task get. Texts with equal prompts can be encoded together."""
         return None
 
-    def progress(
-        self,
-        what: str,
-        done: int,
-        total: int,
-    ) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         """Report the progress of a part of the evaluation other than encoding, which `encode` reports itself."""
         return
 
-    def at_length(self, max_length: int) -> TextEncoder | None:
-        """Return a copy of the encoder that truncates texts to `max_length` tokens, including special tokens.
+    @property
+    def unwrapped(self) -> AnyEncoder:
+        """The `sentbed.Encoder` itself, which can be timed: it uses no vector store and reports no progress.
 
-        The copy uses no vector store and reports no progress, so that it can be timed. Return None if the encoder
-        has no maximum length.
+        Raises:
+            RunError: if there is none.
         """
-        return None
-
-    def through(
-        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
-    ) -> TextEncoder | None:
-        """Return a copy of the encoder that encodes with `wrap(placed_encoder)`, for example to time batches.
-
-        The placed encoder is the backbone, the pooler and the head on a device. The copy uses no vector store and
-        reports no progress. Return None if there is no placed encoder.
-        """
-        return None
+        raise RunError(
+            "this encoder computes vectors in its own way, and cannot be measured; measure an encoder of a recipe"
+        )
 
 
 def score_digits(values: Iterable[float]) -> int:
@@ -245,14 +232,6 @@ class Evaluation:
     scatters: tuple[Scatter, ...] = ()
 
 
-def _ignore_progress(
-    what: str,
-    done: int,
-    total: int,
-) -> None:
-    """Do nothing."""
-
-
 @attrs.frozen(eq=False)
 class Texts:
     """A list of texts that are encoded together.
@@ -292,10 +271,11 @@ class Vectors:
     encoder: TextEncoder
     second: TextEncoder | None = None
     """Encoder of the second sentences of pairs; None means `encoder`."""
-    device: str = "cpu"
-    """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
-    progress: PartProgress = _ignore_progress
-    """Function to call with the progress of a part of the evaluation other than encoding."""
+
+    @property
+    def device(self) -> str:
+        """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
+        return self.encoder.device
 
     @property
     def output(self) -> Output:
@@ -306,6 +286,10 @@ class Vectors:
     def similarity(self) -> Similarity | None:
         """Similarity for comparing the encoder's texts; None for the cosine."""
         return self.encoder.similarity
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Report the progress of a part of the evaluation other than encoding."""
+        self.encoder.progress(what, done, total)
 
     def __getitem__(self, name: str) -> Encoded:
         """Return the vectors of a list: those of `Texts.first`, then of `Texts.second`.
@@ -376,16 +360,10 @@ class Prepared:
         return sum(map(len, self.lists.values()))
 
     def evaluate(
-        self,
-        encoder: TextEncoder,
-        second: TextEncoder | None = None,
-        device: str = "cpu",
-        progress: PartProgress | None = None,
+        self, encoder: TextEncoder, second: TextEncoder | None = None
     ) -> Evaluation:
         """Encode the lists and return the scores."""
-        if progress is None:
-            progress = _ignore_progress
-        return self.score(Vectors(self.lists, encoder, second, device, progress))
+        return self.score(Vectors(self.lists, encoder, second))
 
 
 @attrs.frozen(eq=False)

@@ -117,6 +117,13 @@ class ResolvedPrompt:
                 )
         return attrs.evolve(self, template=template, auxiliary=auxiliary)
 
+    @property
+    def is_prefix(self) -> bool:
+        """Whether the prompt only puts a text before the sentence."""
+        template = self.template
+        has_rest = template.suffix.strip() or template.between is not None
+        return not has_rest and self.layers is None and self.normalizer == "none"
+
     def describe(self) -> dict[str, Any]:
         """Return the entries of the prompt in a score's protocol."""
         facts: dict[str, Any] = {

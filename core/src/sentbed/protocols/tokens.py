@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import attrs
@@ -51,27 +51,15 @@ class TokenIds:
         return len(self.offsets) - 1
 
     @classmethod
-    def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
-        """Return the texts of all parts as one object.
+    def join(cls, parts: Collection[TokenIds]) -> TokenIds:
+        """Return the texts of all parts, at least one, as one object.
+
+        No part has a `prefix`. Either all parts have auxiliary prompts, or none has.
 
         If only some parts have `hidden` or `readings`, zeros are used for the other parts: none of their tokens
         is hidden, and their states are taken from the layers of the backbone.
-
-        Raises:
-            ValueError: if a part has a prefix, or only some parts have auxiliary prompts.
         """
         import numpy as np
-
-        parts = list(parts)
-        if any(part.prefix is not None for part in parts):
-            raise ValueError(
-                "texts whose prefix was taken out cannot be joined; join them before"
-            )
-        auxiliary = [part.auxiliary for part in parts if part.auxiliary is not None]
-        if len(auxiliary) not in (0, len(parts)):
-            raise ValueError(
-                f"{len(auxiliary)} of {len(parts)} parts have auxiliary prompts; give all or none"
-            )
 
         token_counts = [len(part.ids) for part in parts]
         text_counts = [len(part) for part in parts]
@@ -82,6 +70,7 @@ class TokenIds:
             hidden=_concatenated([part.hidden for part in parts], token_counts),
             readings=_concatenated([part.readings for part in parts], text_counts),
         )
+        auxiliary = [part.auxiliary for part in parts if part.auxiliary is not None]
         if not auxiliary:
             return joined
         return attrs.evolve(joined, auxiliary=cls.join(auxiliary))
@@ -150,44 +139,24 @@ class TokenBatch:
 
     The backbone's inference module takes its `input_ids` and `attention_mask` as a pair, the keyword `auxiliary`.
     """
-    hidden: NDArray[np.bool_] | None = None
-    """`(batch, shared + length)`: whether a token of the prefix or of the row is hidden from the pooler."""
-    readings: NDArray[np.int64] | None = None
-    """`(batch,)`: from which layers the token states of a row are taken; see `TokenIds.readings`."""
+    keywords: Mapping[str, NDArray[Any]] = attrs.field(factory=dict)
+    """Further arguments of the backbone's module, by name, which engines pass on as they are; often none.
 
-    @property
-    def keywords(self) -> dict[str, NDArray[Any]]:
-        """Further keyword arguments of the backbone's module: `hidden` and `readings`, unless they are None.
-
-        Engines pass all of them. A tokenizer fills only the fields that its backbone's module takes.
-        """
-        keywords: dict[str, NDArray[Any]] = {}
-        if self.hidden is not None:
-            keywords["hidden"] = self.hidden
-        if self.readings is not None:
-            keywords["readings"] = self.readings
-        return keywords
+    `hidden`, `(batch, shared + length)`, says whether a token of the prefix or of the row is hidden from the
+    pooler, and `readings`, `(batch,)`, from which layers the states of a row are taken; see `TokenIds`.
+    """
 
     def select(self, rows: NDArray[np.int64] | slice) -> TokenBatch:
         """Return a batch of these rows (indices or a slice), with the same prefix."""
-        auxiliary = self.auxiliary
+        mask, auxiliary = self.attention_mask, self.auxiliary
+        if mask is not None:
+            mask = mask[rows]
         if auxiliary is not None:
             auxiliary = auxiliary.select(rows)
-        return TokenBatch(
-            self.input_ids[rows],
-            _rows_of(self.attention_mask, rows),
-            prefix=self.prefix,
-            auxiliary=auxiliary,
-            hidden=_rows_of(self.hidden, rows),
-            readings=_rows_of(self.readings, rows),
-        )
+        keywords = {name: values[rows] for name, values in self.keywords.items()}
+        return TokenBatch(self.input_ids[rows], mask, self.prefix, auxiliary, keywords)
 
-    def widened(
-        self,
-        rows: int,
-        length: int,
-        pad_id: int,
-    ) -> TokenBatch:
+    def widened(self, rows: int, length: int, pad_id: int) -> TokenBatch:
         """Return the batch padded to the shape `(rows, length)`, with a mask.
 
         This is for devices that compile code for each shape. An added row has one token, since the mean and the
@@ -207,37 +176,11 @@ class TokenBatch:
         auxiliary = self.auxiliary
         if auxiliary is not None:
             auxiliary = auxiliary.widened(rows, auxiliary.input_ids.shape[1], pad_id)
-        return TokenBatch(
-            np.pad(self.input_ids, more, constant_values=pad_id),
-            mask,
-            prefix=self.prefix,
-            auxiliary=auxiliary,
-            hidden=_with_zeros(self.hidden, more),
-            readings=_with_zeros(self.readings, more[:1]),
-        )
-
-
-def _rows_of(
-    array: NDArray[Any] | None, rows: NDArray[np.int64] | slice
-) -> NDArray[Any] | None:
-    """Return the rows of an array; None for None."""
-    if array is None:
-        return None
-    return array[rows]
-
-
-def _with_zeros(
-    array: NDArray[Any] | None, more: Sequence[tuple[int, int]]
-) -> NDArray[Any] | None:
-    """Return an array padded with zeros; `more` has the numbers before and after it for each axis.
-
-    None for None.
-    """
-    import numpy as np
-
-    if array is None:
-        return None
-    return np.pad(array, more)
+        keywords = {}
+        for name, values in self.keywords.items():
+            keywords[name] = np.pad(values, more[: values.ndim])
+        ids = np.pad(self.input_ids, more, constant_values=pad_id)
+        return TokenBatch(ids, mask, self.prefix, auxiliary, keywords)
 
 
 def pad(
@@ -253,54 +196,59 @@ def pad(
     columns = np.arange(length)
     positions = tokens.offsets[rows][:, None] + columns
 
+    mask = None
     if int(lengths.min()) == length:
-        batch = TokenBatch(tokens.ids[positions].astype(np.int64), None)
+        ids = tokens.ids[positions]
     else:
         mask = columns < lengths[:, None]
         # A padded position has no token. It takes token 0, which is then replaced by `pad_id`.
         positions = np.where(mask, positions, 0)
         ids = np.where(mask, tokens.ids[positions], pad_id)
-        batch = TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
 
-    fields = _padded_fields(tokens, rows, positions, batch.attention_mask)
-    if tokens.auxiliary is not None:
-        fields["auxiliary"] = pad(tokens.auxiliary, rows, pad_id)
-    if not fields:
-        return batch
-    return attrs.evolve(batch, **fields)
-
-
-def _padded_fields(
-    tokens: TokenIds,
-    rows: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    mask: NDArray[np.int64] | None,
-) -> dict[str, Any]:
-    """Return `prefix`, `readings` and `hidden` of a batch, by name, unless they are None.
-
-    `rows` are the indices of the batch's texts. `positions`, `(batch, length)`, are the indices of their tokens
-    in `tokens.ids`.
-    """
-    import numpy as np
-
-    fields: dict[str, Any] = {}
+    keywords: dict[str, NDArray[Any]] = {}
+    prefix = None
     if tokens.prefix is not None:
-        fields["prefix"] = tokens.prefix.ids.astype(np.int64)
-    if tokens.readings is not None:
-        fields["readings"] = tokens.readings[rows].astype(np.int64)
+        prefix = tokens.prefix.ids.astype(np.int64)
     if tokens.hidden is not None:
         hidden = tokens.hidden[positions]
         if mask is not None:
-            hidden &= mask == 1
+            hidden &= mask
         if tokens.prefix is not None and tokens.prefix.hidden is not None:
             hidden_in_prefix = np.tile(tokens.prefix.hidden, (len(rows), 1))
             hidden = np.concatenate([hidden_in_prefix, hidden], axis=1)
-        fields["hidden"] = hidden
-    return fields
+        keywords["hidden"] = hidden
+    if tokens.readings is not None:
+        keywords["readings"] = tokens.readings[rows].astype(np.int64)
+    auxiliary = None
+    if tokens.auxiliary is not None:
+        auxiliary = pad(tokens.auxiliary, rows, pad_id)
+
+    attention_mask = None if mask is None else mask.astype(np.int64)
+    return TokenBatch(ids.astype(np.int64), attention_mask, prefix, auxiliary, keywords)
 
 
-class TokenizerForPrompts:
-    """Methods of a tokenizer that prompts need: `truncate`, and others that only some tokenizers implement."""
+class Tokenizer:
+    """Computes the token ids of many texts at once. A subclass must have `pad_id` and `encode`.
+
+    Prompts need `truncate` besides; some need `encode_marked`.
+    """
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding token."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Hash of everything that determines the ids of a text; None if it is unknown.
+
+        The vector store needs it.
+        """
+        return None
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        """Tokenise texts, with special tokens, and truncate them to `max_length` tokens."""
+        raise NotImplementedError
 
     @property
     def mask_token(self) -> str | None:
@@ -340,30 +288,6 @@ class TokenizerForPrompts:
 
         No character is split.
         """
-        raise NotImplementedError
-
-
-class Tokenizer(TokenizerForPrompts):
-    """Computes the token ids of many texts at once. A subclass must have `pad_id` and `encode`.
-
-    The methods of `TokenizerForPrompts` are needed only for prompts.
-    """
-
-    @property
-    def pad_id(self) -> int:
-        """Id of the padding token."""
-        raise NotImplementedError
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Hash of everything that determines the ids of a text; None if it is unknown.
-
-        The vector store needs it.
-        """
-        return None
-
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise texts, with special tokens, and truncate them to `max_length` tokens."""
         raise NotImplementedError
 
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         processor_capabilities,
     )
     from sentbed_common.progress_bar import progress_bars
-    from sentbed_common.signal_names import signal_name
     from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool import (
         OnDeath,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         TaskPool,
     )
     from sentbed_common.tensor_files import read_tensors, weight_files
-    from sentbed_common.text_digests import first_of_equal, text_digest
     from sentbed_common.text_files import open_text, readable
     from sentbed_common.text_lines import (
         LONGEST_LINE,
@@ -66,13 +64,10 @@ if TYPE_CHECKING:
     )
     from sentbed_common.text_pair_similarities import (
         Encoded,
-        array_of,
         cosines,
         dots,
-        encoded,
         pair_similarities,
         pairwise_similarities,
-        require_finite,
         short_text,
         tensors_of,
     )

@@ -18,14 +18,10 @@ def core_quota() -> float | None:
     None if no group has a quota.
     """
     quotas = []
-    for group in _groups("cpu"):
+    for group in _groups():
         words = _words(group / "cpu.max")
-        if not words:
-            quota, period = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
-            words = _words(quota) + _words(period)
-
-        # Where there is no quota, cgroup v2 has the word `max`, and v1 the number -1.
-        if len(words) == 2 and words[0].isdecimal():
+        # Where there is no quota, the first word is `max`.
+        if words and words[0].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
 
     return min(quotas, default=None)
@@ -38,18 +34,16 @@ def memory_limit() -> int | None:
     """
     physical = physical_memory()
     limits = []
-    for group in _groups("memory"):
-        for file in ("memory.max", "memory.limit_in_bytes"):
-            for word in _words(group / file):
-                # Where there is no limit, cgroup v2 has the word `max`, and v1 a number larger than any memory.
-                if word.isdecimal() and (physical is None or int(word) < physical):
-                    limits.append(int(word))
+    for group in _groups():
+        for word in _words(group / "memory.max"):
+            if word.isdecimal() and (physical is None or int(word) < physical):
+                limits.append(int(word))
 
     return min(limits, default=None)
 
 
-def _groups(controller: str) -> Iterator[Path]:
-    """Yield the directories of this process's control group and its parents.
+def _groups() -> Iterator[Path]:
+    """Yield the directories of this process's control group (version 2) and its parents.
 
     Some directories may not exist: in a container, /proc/self/cgroup may give the group's path on the host,
     while /sys/fs/cgroup is the container's group.
@@ -58,20 +52,16 @@ def _groups(controller: str) -> Iterator[Path]:
         return
 
     for line in MEMBERSHIP.read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        base = CGROUPS
-        # cgroup v1 has a hierarchy for each controller; in v2, `controllers` is empty.
-        if controllers:
-            base = CGROUPS / controller
-            if controller not in controllers.split(","):
-                continue
+        hierarchy, _, path = line.split(":", 2)
+        if hierarchy != "0":
+            continue
 
-        group = base / path.lstrip("/")
-        while group != base and group != group.parent:
+        group = CGROUPS / path.lstrip("/")
+        while group != CGROUPS and group != group.parent:
             yield group
             group = group.parent
 
-        yield base
+        yield CGROUPS
 
 
 def _words(path: Path) -> list[str]:

@@ -68,32 +68,33 @@ def nearest(
 
     starts = range(0, len(queries), query_block)
     best = {}
+    limits = {}
     for start in starts:
-        rows = queries[start : start + query_block]
-        best[start] = Neighbours(
-            np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
-        )
+        count = len(queries[start : start + query_block])
+        best[start] = Neighbours(np.empty((count, 0), np.int64), np.empty((count, 0)))
+        limits[start] = np.full(count, -np.inf, np.float32)
 
-    excluded_by_start = _excluded_by_block(excluded, starts, query_block)
+    if excluded is None:
+        excluded = np.empty((0, 2), np.int64)
+    # In the order of their queries, so that the pairs of a block of queries are beside each other.
+    excluded_queries, excluded_places = excluded[np.argsort(excluded[:, 0])].T.copy()
 
     seen = 0
     for block in documents:
         for chunk in in_blocks(block, document_block):
             _require_same_width(queries, chunk)
-            squares = np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64)
-            longest = float(np.sqrt(squares.max()))
             for start in starts:
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
 
-                row, place = excluded_by_start[start].T
-                is_in_chunk = (place >= seen) & (place < seen + len(chunk))
-                row_in_block = row[is_in_chunk] - start
-                place_in_chunk = place[is_in_chunk] - seen
-                products[row_in_block, place_in_chunk] = -np.inf
+                end = start + query_block
+                first, last = np.searchsorted(excluded_queries, (start, end))
+                row = excluded_queries[first:last] - start
+                place = excluded_places[first:last] - seen
+                is_in_chunk = (place >= 0) & (place < len(chunk))
+                products[row[is_in_chunk], place[is_in_chunk]] = -np.inf
 
-                limits = _limits(best[start], k, rows, longest)
-                candidates = _candidates(products, k + _SPARE, limits)
+                candidates = _candidates(products, k + _SPARE, limits[start])
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
 
@@ -145,68 +146,15 @@ def _require_same_width(queries: Vectors, documents: Vectors) -> None:
         )
 
 
-def _excluded_by_block(
-    excluded: Places | None,
-    starts: range,
-    query_block: int,
-) -> dict[int, Places]:
-    """Return the excluded pairs of each block of queries, by the index of the block's first query."""
-    import numpy as np
-
-    if excluded is None:
-        excluded = np.empty((0, 2), np.int64)
-
-    order = np.argsort(excluded[:, 0], kind="stable")
-    pairs = excluded[order]
-    queries = pairs[:, 0]
-
-    by_start = {}
-    for start in starts:
-        end = start + query_block
-        first, last = np.searchsorted(queries, (start, end))
-        by_start[start] = pairs[first:last]
-
-    return by_start
-
-
-def _limits(
-    best: Neighbours,
-    k: int,
-    queries: Vectors,
-    longest: float,
-) -> Vectors:
-    """Return a limit for each query, `(queries,)`: no document with a lower product is among its `k` best.
-
-    `longest` is the largest norm of a document. The limits are for products in float32, which differ from exact
-    products by at most width x 2^-24 x both norms.
-    """
-    import numpy as np
-
-    if best.places.shape[1] < k:
-        return np.full(len(queries), -np.inf, np.float32)
-
-    width = queries.shape[1]
-    exact_queries = queries.astype(np.float64)
-    norms = np.linalg.norm(exact_queries, axis=1)
-    error = 1.01 * width * 2.0**-24 * norms * longest
-
-    least_of_best = best.similarities[:, -1]
-    exact_limits = least_of_best - error
-    limits: Vectors = exact_limits.astype(np.float32)
-    # Rounded down, so that no neighbour is lost. -inf (fewer than `k` neighbours so far) stays -inf.
-    np.nextafter(limits, np.float32(-np.inf), out=limits)
-    return limits
-
-
 def _candidates(
     products: Vectors,
     count: int,
     limits: Vectors,
 ) -> tuple[Places, Places]:
-    """Return the rows and columns of the candidates, row by row.
+    """Return the rows and columns of the candidates, row by row, and raise the limits of the rows.
 
-    In each row, they are the `count` highest products; products below the row's limit are no candidates. Of
-    equal products, those in the earlier columns are taken.
+    In each row, they are the `count` highest products; products below the row's limit are no candidates, since
+    as many in earlier chunks are higher. Of equal products, those in the earlier columns are taken.
     """
     import numpy as np
 
@@ -222,6 +170,7 @@ def _candidates(
         above[row] = False
         above[row, better] = True
         above[row, equal[: count - len(better)]] = True
+        limits[row] = limit
 
     rows, columns = np.nonzero(above)
     return rows, columns

@@ -59,26 +59,6 @@ def decoded_line(
         ) from error
 
 
-class RepeatedKeyError(ValueError):
-    """Raised if a JSON object has a key twice; Python's `json` would silently keep the last value."""
-
-
-def strict_json(text: str) -> Any:
-    """Parse JSON. Raises `ValueError` if it is invalid, or if an object in it has a key twice."""
-    return json.loads(text, object_pairs_hook=_without_repeated_keys)
-
-
-def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in row:
-            raise RepeatedKeyError(f"the key `{key:.80}` occurs twice in an object")
-
-        row[key] = value
-
-    return row
-
-
 def json_object(
     line: str,
     file: object,
@@ -89,12 +69,10 @@ def json_object(
 
     `number` is the line's number in `file`; `expected` describes the expected object in the message.
 
-    Raises `DataError` if the line is not valid JSON or not an object, or if an object has a key twice.
+    Raises `DataError` if the line is not valid JSON or not an object.
     """
     try:
-        row = strict_json(line)
-    except RepeatedKeyError as error:
-        raise DataError(f"{error}; remove one, or rename it", file, number) from error
+        row = json.loads(line)
     except ValueError as error:
         reason = getattr(error, "msg", str(error))
         blank = ""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sentbed import PluginError, RunError
-from sentbed.helpers import full_name
 from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
 """An encoder's output for texts: one vector for each text, or one vector for each token of each text."""
 
 _BLOCK = 4096
-"""Number of rows that are checked or compared at a time."""
+"""Number of rows that are compared at a time."""
 _PAIRS = 64
 """Number of pairs that a similarity component compares at a time."""
 
@@ -28,35 +26,10 @@ def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
 
     The first texts of the pairs are the list's first side, the second texts its second side. The similarity is
     the encoder's or, if it has none, the cosine, which is 0 for a zero vector.
-
-    Raises:
-        RunError: if a vector is not finite.
     """
-    texts = encoded(vectors, name)
+    texts = vectors[name]
     count = len(vectors.lists[name].first)
     return pairwise_similarities(vectors.similarity, texts[:count], texts[count:])
-
-
-def encoded(vectors: Vectors, name: str) -> Encoded:
-    """Return the encoder's output for all texts of the list `name`; raises `RunError` if it is not finite."""
-    import numpy as np
-
-    if vectors.output != "tokens":
-        return require_finite(vectors[name], vectors.lists[name].both)
-
-    tokens: RaggedVectors = vectors[name]
-    count = len(vectors.lists[name])
-    if len(tokens) != count:
-        raise RunError(
-            f"the encoder gave token vectors of {len(tokens)} texts for {count}; check the pooler"
-        )
-    if not np.isfinite(tokens.rows).all():
-        raise RunError(
-            f"token vectors of the list `{name}` have NaN or infinite values; lower the learning rate, or "
-            "run in fp32 where it was not trained here"
-        )
-
-    return tokens
 
 
 def pairwise_similarities(
@@ -95,8 +68,7 @@ def _pairwise_of_tensors(
         with torch.no_grad():
             values = similarity.pairwise(left, right)
 
-        shape = (len(first[part]),)
-        result[part] = array_of(values, shape, similarity, "pairwise")
+        result[part] = values.numpy()
 
     return result
 
@@ -112,49 +84,6 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
         return TokenVectors(vectors, torch.from_numpy(mask))
 
     return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
-
-
-def array_of(
-    values: Any,
-    shape: tuple[int, ...],
-    similarity: Similarity,
-    method: str,
-) -> NDArray[Any]:
-    """Return a tensor from a similarity's `method` as an array; raises `PluginError` unless it has this shape."""
-
-    if tuple(values.shape) != shape:
-        raise PluginError(
-            f"`{method}` of {full_name(similarity)} returned the shape {tuple(values.shape)}, expected {shape}"
-        )
-
-    array: NDArray[Any] = values.numpy()
-    return array
-
-
-def require_finite(
-    vectors: NDArray[np.float32], texts: Sequence[str]
-) -> NDArray[np.float32]:
-    """Return the vectors as an array. Raises `RunError` unless each text has a row and all numbers are finite."""
-    import numpy as np
-
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise RunError(
-            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
-            f"sentence was expected; check the pooler"
-        )
-
-    for start in range(0, len(vectors), _BLOCK):
-        block = vectors[start : start + _BLOCK]
-        is_finite = np.isfinite(block).all(axis=1)
-        if not is_finite.all():
-            text = texts[start + int(np.argmin(is_finite))]
-            raise RunError(
-                f"the embedding of {short_text(text)!r} has NaN or infinite values; lower the learning rate, "
-                f"or run in fp32 where it was not trained here"
-            )
-
-    return vectors
 
 
 def cosines(

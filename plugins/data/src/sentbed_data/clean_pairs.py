@@ -15,11 +15,11 @@ import attrs
 from attrs.validators import and_, ge, gt, le, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource
-from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.columns_and_counts import chosen_columns, counts_text
 from sentbed_data.csv_tsv_jsonl import shortened_list
 from sentbed_data.mix import Mix
+from sentbed_data.text_digests import first_of_equal, text_digest
 from sentbed_data.word_splitting import count_words
 
 Script: TypeAlias = Literal[

@@ -19,7 +19,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
-from sentbed_common import Neighbours, encoded, in_blocks, nearest, unit_rows
+from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import equal_vectors
@@ -186,7 +186,7 @@ class Bitext(Evaluator):
         self, similarity: Similarity | None, vectors: Vectors
     ) -> tuple[list[int], list[int]]:
         """Return the same as `_search`, for vectors of tokens, or for an encoder with a similarity of its own."""
-        first, second = encoded(vectors, "first"), encoded(vectors, "second")
+        first, second = vectors["first"], vectors["second"]
         forward = most_similar(similarity, first, in_parts(second), 1)
         backward = most_similar(similarity, second, in_parts(first), 1)
         return forward[:, 0].tolist(), backward[:, 0].tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score, Vectors
-from sentbed_common import require_finite, short_text
+from sentbed_common import short_text
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
 
@@ -35,21 +35,20 @@ class Correlation:
 
 
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
-    """Return the vectors of the list `name`, one row per text; raises `RunError` if one is zero or not finite."""
+    """Return the vectors of the list `name`, one row per text; raises `RunError` if one is zero."""
     return require_nonzero(vectors[name], vectors.lists[name].both)
 
 
 def require_nonzero(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return `vectors`, which has one row per text, as an array of finite numbers.
+    """Return `vectors`, which has one row per text.
 
-    Raises `RunError`, with the text, if a vector is zero or not finite. A zero vector comes from an encoder that
-    fails on a text; the score of a classifier would not show it.
+    Raises `RunError`, with the text, if a vector is zero. A zero vector comes from an encoder that fails on a
+    text; the score of a classifier would not show it.
     """
     import numpy as np
 
-    vectors = require_finite(vectors, texts)
     zeros = zero_vectors(vectors)
     if zeros:
         text = texts[int(np.argmin(vectors.any(axis=1)))]

@@ -126,27 +126,15 @@ class EncodingCost(Evaluator):
         """Encode the sample, count batches and operations, and time the passes.
 
         Raises:
-            RunError: if the encoder does not let its batches be counted.
+            RunError: if the encoder is none of a recipe.
         """
-        counting_encoders: list[_CountingEncoder] = []
-
-        def count(placed: PlacedEncoder) -> PlacedEncoder:
-            counting_encoders.append(_CountingEncoder(placed))
-            return counting_encoders[-1]
-
-        counted_encoder = encoder.through(count)
-        if counted_encoder is None:
-            raise RunError(
-                f"`{self.name}` needs an encoder whose batches it can see (`through`); measure it as an "
-                "encoder of a recipe"
-            )
-
+        counting = _CountingEncoder(encoder.unwrapped.placed)
+        counted_encoder = attrs.evolve(encoder.unwrapped, placed=counting)
         texts = list(task_of_text)
         encode = partial(_encode, counted_encoder, _by_prompt(encoder, task_of_text))
 
         # The first pass is not timed: in it, kernels are chosen, shapes compiled and weights copied.
         encode()
-        (counting,) = counting_encoders
         counts = counting.tally.per_text(len(texts))
         encoder.progress(self.name, 1, self.repeats + 2)
 

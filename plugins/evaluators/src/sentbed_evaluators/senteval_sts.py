@@ -19,7 +19,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
-from sentbed_common import encoded, pairwise_similarities
+from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
@@ -126,7 +126,7 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
     scores: list[Score] = []
     scatters: list[Scatter] = []
     for task in tasks:
-        rows = encoded(vectors, task.name)
+        rows = vectors[task.name]
         similarities = []
         start = 0
         for subset in task.subsets:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
-from sentbed_common import encoded, in_blocks, nearest, unit_rows
+from sentbed_common import in_blocks, nearest, unit_rows
 
 from sentbed_evaluators.cosine_correlation import nonzero, zero_notes
 
@@ -98,11 +98,12 @@ def searchable(
 ) -> Encoded:
     """Return the encoded texts of the list `name`.
 
-    Raises `RunError` if a vector is not finite or, if texts are compared by cosine, is zero.
+    Raises `RunError` if texts are compared by cosine and a vector is zero.
     """
     if by_cosine and vectors.output != "tokens":
         return nonzero(vectors, name)
-    return encoded(vectors, name)
+    texts: Encoded = vectors[name]
+    return texts
 
 
 def number_of_vectors(texts: Encoded) -> int:

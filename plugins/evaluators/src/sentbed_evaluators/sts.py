@@ -17,7 +17,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
-from sentbed_common import encoded, pairwise_similarities
+from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
@@ -124,7 +124,7 @@ class STS(Evaluator):
         vectors: Vectors,
     ) -> Evaluation:
         """Compute the correlations; raises `RunError` for embeddings that are not finite or differ in width."""
-        rows = encoded(vectors, "pairs")
+        rows = vectors["pairs"]
         first, second = rows[: len(pairs)], rows[len(pairs) :]
         similarities = pairwise_similarities(vectors.similarity, first, second)
         result = correlate(pairs.scores, similarities)

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, min_len
-from sentbed import RunError
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, Score, TextEncoder
 
 _LIST = (
@@ -85,27 +84,21 @@ class Throughput(Evaluator):
         """Time passes over texts of each length, in batches of each size.
 
         Raises:
-            RunError: if the encoder's truncation length cannot be set.
+            RunError: if the encoder is none of a recipe.
             ModelError: if the encoder has too few positions for a length.
         """
         cases = list(product(self.lengths, self.batch_sizes or (None,)))
         passes = self.warmup + self.repeats
+        encode = encoder.unwrapped.encode
         scores = []
         for place, (length, size) in enumerate(cases):
-            at_length = encoder.at_length(length)
-            if at_length is None:
-                raise RunError(
-                    f"`{self.name}` needs an encoder whose truncation length can be set (`at_length`), but that "
-                    "of this encoder cannot be set; measure it as an encoder of a recipe"
-                )
-
             batches = self._batches(length, size)
             examples = sum(map(len, batches))
             rates = []
             for done in range(passes):
                 start = time.perf_counter()
                 for batch in batches:
-                    at_length.encode(batch)
+                    encode(batch, max_length=length)
                 seconds = time.perf_counter() - start
                 passes_done = place * passes + done + 1
                 encoder.progress("throughput", passes_done, len(cases) * passes)

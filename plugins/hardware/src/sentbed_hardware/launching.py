@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from sentbed import RuntimeUnavailableError
-from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
 """Exit codes of a run: if only other processes than the first have failed, and if a signal ended the launcher."""
@@ -205,7 +204,7 @@ def _code_of(failures: dict[int, Any]) -> int:
         # After a failure, the launcher ends the other processes by SIGTERM.
         if failure.exitcode >= 0 or failure.exitcode == -signal.SIGTERM:
             continue
-        name = signal_name(-failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
         memory = ""
         if name == "SIGKILL":
             memory = " (is the machine out of memory?)"

@@ -58,7 +58,7 @@ class Gist(Taught):
     """Whether the denominator has the cosines of the positive with other positives."""
 
     cites = ("solatorio2024gistembed",)
-    needs = PAIR | teachers(PAIR)
+    columns = PAIR | teachers(PAIR)
     takes = frozenset(HARD_NEGATIVES) | teachers(frozenset(HARD_NEGATIVES))
     targets = teachers(PAIR.union(HARD_NEGATIVES))
 
@@ -78,9 +78,3 @@ class Gist(Taught):
             contrast_anchors=self.contrast_anchors,
             contrast_positives=self.contrast_positives,
         )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the number of negatives in a denominator if the teacher leaves no term out."""
-        others = 1 + self.contrast_anchors + self.contrast_positives
-        hard_negatives = len(columns & set(HARD_NEGATIVES))
-        return others * (batch_size - 1) + batch_size * hard_negatives

@@ -28,7 +28,7 @@ class MarginMSE(Loss):
     )
 
     cites = ("hofstaetter2020marginmse",)
-    needs = frozenset({"anchor", "positive", "negative", SCORE})
+    columns = frozenset({"anchor", "positive", "negative", SCORE})
     takes = frozenset()
     numbers = frozenset({SCORE})
 
@@ -43,7 +43,3 @@ class MarginMSE(Loss):
         from sentbed_losses._torch.margin_mse import MarginMSELoss
 
         return MarginMSELoss(similarity=self.similarity)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 1, for the row's own hard negative."""
-        return 1

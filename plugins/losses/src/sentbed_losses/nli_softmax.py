@@ -32,7 +32,7 @@ class NLISoftmax(Loss):
     name = "nli-softmax"
     other_names = ("SoftmaxLoss",)
     cites = ("conneau2017infersent", "reimers2019sbert")
-    needs = frozenset({"premise", "hypothesis", LABEL})
+    columns = frozenset({"premise", "hypothesis", LABEL})
     takes = frozenset()
 
     classes: tuple[str, ...] = attrs.field(
@@ -50,7 +50,3 @@ class NLISoftmax(Loss):
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
         return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since each pair is classified without others."""
-        return 0

@@ -22,7 +22,7 @@ class PairClassification(Loss):
 
     name = "classification"
     cites = ("liu2023sentbench",)
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     takes = frozenset()
 
     def build(self, width: int) -> Module:
@@ -34,7 +34,3 @@ class PairClassification(Loss):
         from sentbed_losses._torch.pair_classification import PairClassificationLoss
 
         return PairClassificationLoss(width)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the number of false pairs per anchor: one for each other row."""
-        return batch_size - 1

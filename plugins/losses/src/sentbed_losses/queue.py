@@ -59,9 +59,11 @@ class Queue(Contrastive):
             )
 
     @property
-    def stateful(self) -> bool:
-        """Whether there is a memory."""
-        return self.size > 0
+    def needs(self) -> frozenset[str]:
+        """What `info-nce` needs, and a state if there is a memory."""
+        if self.size == 0:
+            return super().needs
+        return super().needs | {"state"}
 
     @property
     def takes(self) -> frozenset[str]:
@@ -98,11 +100,3 @@ class Queue(Contrastive):
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return the largest number of negatives in a denominator, including the memory."""
-        in_batch = 0
-        if self.in_batch:
-            in_batch = super().negatives(batch_size, columns)
-
-        return in_batch + self.size

@@ -13,7 +13,7 @@ class ScoredPairs(Loss):
     """A loss over pairs of texts with a score."""
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """A pair of texts and its score."""
         return frozenset({"anchor", "positive", SCORE})
 
@@ -26,7 +26,3 @@ class ScoredPairs(Loss):
     def numbers(self) -> frozenset[str]:
         """The column of scores."""
         return frozenset({SCORE})
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since no anchor is compared with candidates."""
-        return 0

@@ -21,17 +21,13 @@ class Taught(Loss):
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield a problem for each column of the teacher whose encoder the stage would train."""
-        for column in sorted(self.needs):
+        for column in sorted(self.columns):
             if column.startswith(TEACHER) and column not in place.fixed:
                 yield (
                     f"the loss `{self.name}` takes the column `{column}` from a teacher, and this stage "
                     "trains the encoder of that column; name the teacher in `freeze` and in "
                     f'`columns = {{ {column} = "..." }}`'
                 )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0, since the loss has no negatives unless a subclass says so."""
-        return 0
 
 
 def teachers(columns: frozenset[str]) -> frozenset[str]:

@@ -130,9 +130,7 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
     type=click.Path(file_okay=False),
 )
 @click.option("--evaluator", help="Only the scores of this evaluator.")
-@click.option(
-    "--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE."
-)
+@click.option("--protocol", help="Only the scores of this protocol id.")
 @click.option(
     "--metric", help="Only the scores of this metric, such as `uniformity` or `f1`."
 )
@@ -144,7 +142,7 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "latex", "csv", "html", "json"]),
+    type=click.Choice(["text", "markdown", "latex", "csv", "html"]),
     default="text",
     show_default=True,
     help="LaTeX is for the packages booktabs, siunitx and threeparttable.",
@@ -165,14 +163,9 @@ def table(
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
     chooses another. With `--format csv`, the tables are printed as one, with one value per line.
     """
-    import json
-
-    from sentbed.tools import plain
-
     from sentbed_report.selected_tables import named_tables, pivoted, selected_tables
     from sentbed_report.tables.comma_separated import to_csv
     from sentbed_report.tables.html import to_html
-    from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.latex import to_latex
     from sentbed_report.tables.markdown import to_markdown
     from sentbed_report.tables.terminal import to_text
@@ -191,9 +184,6 @@ def table(
     if form == "csv":
         # A value a line names its label of every axis, so that two axes need no table of their own.
         echo(to_csv(named_tables(summaries)), nl=False)
-    elif form == "json":
-        records = plain([to_records(of_form) for of_form in tables])
-        echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
         formats = {
             "text": to_text,

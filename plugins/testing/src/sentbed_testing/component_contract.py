@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pickle
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import attrs
 import pytest
 import tomli_w
+from sentbed.kinds import kind_of
 from sentbed.protocols import Component
 from sentbed.tools import component_of, unstructure
 from sentbed_common import field_docs
+
+LIKENESS = 0.8
+"""Least similarity, by `difflib`, of a misspelt name and the right one."""
+
+
+def require_known_words(words: Iterable[str], known_words: Collection[str]) -> None:
+    """Fail for a word that is nearly a known one. Other words may be those of a plugin."""
+    for word in set(words).difference(known_words):
+        close = get_close_matches(word, known_words, n=1, cutoff=LIKENESS)
+        assert not close, f"found the word `{word}`, expected `{close[0]}`"
 
 
 class ComponentContract:
@@ -42,6 +54,17 @@ class ComponentContract:
         for field in attrs.fields(cls):
             if not field.metadata.get("skip"):
                 assert docstrings.get(field.name), f"`{field.name}` has no docstring"
+
+    def test_has_no_misspelt_name(self, component: Component) -> None:
+        """None of its properties is nearly called like one of its kind, such as `ofers` for `offers`."""
+        cls: Any = type(component)
+        kind = next(base for base in cls.__mro__ if kind_of(base))
+        names_of_kind = [name for name in dir(kind) if not name.startswith("_")]
+        known = {*names_of_kind, *(field.name for field in attrs.fields(cls))}
+
+        for name in sorted(set(dir(cls)) - known):
+            close = get_close_matches(name, names_of_kind, n=1, cutoff=LIKENESS)
+            assert not close, f"found `{name}`, expected `{close[0]}`"
 
     def test_survives_toml(self, component: Component) -> None:
         """Written as the table of a recipe and read again, it is equal."""

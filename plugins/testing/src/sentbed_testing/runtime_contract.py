@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sentbed import Encoder
 from sentbed.errors import RuntimeUnavailableError, SentbedError
 from sentbed.protocols import (
+    RUNTIME_OFFERS,
     EncoderRecipe,
     Engine,
     Head,
@@ -51,6 +52,10 @@ class RuntimeContract(ComponentContract):
     tolerance: ClassVar[float] = 1e-4
     """Largest difference from `cpu`: of a vector's numbers relative to the largest of them, of a loss relative to
     the loss."""
+
+    def test_offers(self, component: Runtime) -> None:
+        """What it `offers` are words of `RUNTIME_OFFERS`."""
+        assert component.offers <= RUNTIME_OFFERS.keys()
 
     @pytest.fixture
     def engine(self, component: Runtime) -> Engine:

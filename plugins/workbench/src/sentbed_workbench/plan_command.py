@@ -39,7 +39,7 @@ def plan(
     engines: bool,
     as_json: bool,
 ) -> None:
-    """Say what RECIPE will take: parameters, memory, negatives, steps. No weights are read.
+    """Say what RECIPE will take: parameters, memory, steps. No weights are read.
 
     With `--engines`, build the main encoder on every installed engine in each precision, and print texts a
     second, the least cosine to `cpu` in fp32, and the change of each score.
@@ -185,7 +185,6 @@ STAGE: tuple[Row, ...] = (
     ("rows", "rows", _number),
     ("steps", "steps", _number),
     ("validations", "validations", _number),
-    ("negatives", "negatives", lambda count: f"{count:,} per anchor, at most"),
     ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} per text"),
     ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} per step"),
     ("", "lengths", str),

@@ -69,8 +69,6 @@ class StagePlan:
     steps: int | None = None
     validations: int | None = None
     """Number of validations, including those before the first and after the last step."""
-    negatives: int | None = None
-    """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
     """Mean number of tokens per text."""
     tokens_a_step: float | None = None

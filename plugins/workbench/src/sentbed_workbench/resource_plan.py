@@ -267,7 +267,6 @@ def _plan_of_batches(
         rows=texts.rows,
         steps=steps,
         validations=validations,
-        negatives=stage.loss.negatives(rows, frozenset(stage.columns_used)),
         tokens_a_text=row.tokens / row.texts,
         tokens_a_step=rows * row.tokens,
         lengths=texts.source,

@@ -14,7 +14,7 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
 from sentbed.errors import listed
 from sentbed.protocols import Similarity, TextEncoder, TextTask
-from sentbed_common import fingerprint_of, require_finite
+from sentbed_common import fingerprint_of
 
 from sentbed_evaluators.cosine_correlation import require_nonzero
 
@@ -64,15 +64,14 @@ class MTEBModel:
         encode equal texts once.
 
         Raises:
-            RunError: if a vector is not finite, or if it is zero and the task trains a classifier or a
-                regression on the vectors.
+            RunError: if a vector is zero and the task trains a classifier or a regression on the vectors.
         """
         texts = _texts(inputs, task_metadata.name)
         task = text_task(task_metadata, prompt_type)
-        vectors = self._encoder.encode(texts, task)
+        vectors: NDArray[np.float32] = self._encoder.encode(texts, task)
         if task_metadata.type in _TRAINS_ON_VECTORS:
             return require_nonzero(vectors, texts)
-        return require_finite(vectors, texts)
+        return vectors
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
         """Return the similarities of all pairs of rows, `(n, m)`; by default, these are cosines."""
@@ -145,8 +144,8 @@ def described(encoder: TextEncoder, name: str) -> ModelMeta:
         return model_meta(
             name, _revision(encoder), encoder.width, encoder.recipe.max_length
         )
-    vector = require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1])
-    return model_meta(name, _revision(encoder), vector.shape[1])
+    width = encoder.encode(_PROBES[:1]).shape[1]
+    return model_meta(name, _revision(encoder), width)
 
 
 def _texts(inputs: Iterable[Any], task: str) -> list[str]:
@@ -176,5 +175,5 @@ def _revision(encoder: TextEncoder) -> str:
             return space.name
         if encoder.recipe.task_prompts:
             prompts = repr(sorted(encoder.recipe.task_prompts.items()))
-    vectors = require_finite(encoder.encode(_PROBES), _PROBES)
+    vectors = encoder.encode(_PROBES)
     return hashlib.sha256(vectors.tobytes() + prompts.encode()).hexdigest()

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import RaggedVectors, Similarity
-from sentbed_common import array_of, tensors_of
+from sentbed_common import tensors_of
 
 if TYPE_CHECKING:
     from sentbed_common import Encoded
@@ -74,8 +74,7 @@ def _best_of_block(
         values = np.empty((count, 0), np.float32)
         for part, part_tensors in parts:
             with torch.no_grad():
-                compared = similarity.similarity(tensors, part_tensors)
-            scores = array_of(compared, (count, len(part)), similarity, "similarity")
+                scores = similarity.similarity(tensors, part_tensors).numpy()
             places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
             values = np.concatenate([values, scores], axis=1)
             places, values = _highest(places, values, k)

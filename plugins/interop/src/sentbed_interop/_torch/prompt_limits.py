@@ -67,7 +67,7 @@ def _text_before(prompt: ResolvedPrompt) -> str:
     """Return a prompt that is a text before the sentence. Raises `ModelError` if it is more than that."""
     template = prompt.template
     prefix = template.prefix
-    if template.suffix or template.between is not None or prompt.normalizer != "none":
+    if not prompt.is_prefix:
         raise ModelError(
             f"the prompt {str(template)!r} is more than a text before the sentence, and sentence-transformers "
             "has no other; train with such a prompt, or use the encoder in sentbed"

@@ -138,8 +138,6 @@ class Judged:
     """Sources of variance that the p-value takes into account; None without a p-value."""
     reason: str = ""
     """Why the cell was not compared, or has no p-value; empty otherwise."""
-    unpaired: tuple[int, ...] = ()
-    """Seeds that only the cell or only the baseline has; the comparison leaves them out."""
 
     @property
     def difference(self) -> float | None:
@@ -252,8 +250,7 @@ def compared(
     store: ComponentStore,
 ) -> Judged:
     """Return the differences `after` minus `before`, seed by seed, before any test."""
-    judged = weighted_sum([(-1.0, before), (1.0, after)], store)
-    return attrs.evolve(judged, unpaired=_unpaired(before, after))
+    return weighted_sum([(-1.0, before), (1.0, after)], store)
 
 
 def weighted_sum(
@@ -338,10 +335,6 @@ def sums_under_prompts(
     return {prompt: total / len(seeds) for prompt, total in totals.items()}
 
 
-def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
-    return tuple(sorted(before.keys() ^ after.keys()))
-
-
 def _with_item_variance(
     values: Mapping[int, float],
     values_of_items: Sequence[Floats],
@@ -383,7 +376,7 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
     if not judged.differences:
         return attrs.evolve(judged, reason="no seed has a score of both")
     if not all(map(math.isfinite, judged.differences.values())):
-        return Judged(reason="a score is not finite", unpaired=judged.unpaired)
+        return Judged(reason="a score is not finite")
 
     has_seeds = bool(judged.seed_variance)
     has_prompts = bool(judged.prompt_variance)

@@ -11,13 +11,13 @@ An item's share of the difference is its share in the second cell minus its shar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError, suggest
-from sentbed.protocols import START, Items
+from sentbed.protocols import START, Items, Score
 
 from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.statistics.same_items import require_same
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 
 SUMS = ("mean", "pearson", "spearman")
 """Statistics that are sums over items, so that the items' shares sum to the score."""
-
-
-@attrs.frozen(eq=False)
-class _ItemsOfRun:
-    """Items of a task in one run."""
-
-    seed: int
-    prompt: str
-    metric: str
-    items: Items
 
 
 @attrs.frozen(eq=False)
@@ -108,38 +98,32 @@ def task_items(
     """Return the items of a task in all cells.
 
     By default, `metric` is the first metric of the task that has items, and `protocol` may be any. The first
-    cell that has items determines which items are returned; cells and runs with other items are left out.
+    cell that has items determines which items are returned; cells with other items are left out.
 
     Raises:
         RunError: if no score of the task has items.
     """
-    reference: _ItemsOfRun | None = None
+    items_of_cells: dict[str, tuple[Items, ...]] = {}
     for cell in data.cells:
-        runs = _items_of_runs(data, cell, task, evaluator, metric, protocol)
-        if runs:
-            reference = runs[0]
-            break
-    if reference is None:
+        scores = _scores_with_items(data, cell, task, evaluator, metric, protocol)
+        if scores:
+            metric = scores[0].metric
+            of_runs = [score.items for score in scores if score.items is not None]
+            items_of_cells[cell.name] = tuple(of_runs)
+    if not items_of_cells:
         raise RunError(_without_items(data, task))
 
+    first = next(iter(items_of_cells.values()))[0]
     cells = {}
-    for cell in data.cells:
-        comparable = []
-        for run in _items_of_runs(
-            data, cell, task, evaluator, reference.metric, protocol
-        ):
-            if _has_same_items(run.items, reference.items):
-                comparable.append(run)
-        comparable = _under_every_prompt(data, comparable)
-        if comparable:
-            cells[cell.name] = CellItems(tuple(run.items for run in comparable))
+    for name, items in items_of_cells.items():
+        if all(_has_same_items(of_run, first) for of_run in items):
+            cells[name] = CellItems(items)
 
-    first = reference.items
     gold = None
     if first.statistic != "mean":
         gold = first.x.astype(float)
     are_sums = first.statistic in SUMS
-    return TaskItems(task, reference.metric, gold, first.groups, are_sums, cells)
+    return TaskItems(task, metric, gold, first.groups, are_sums, cells)
 
 
 def _without_items(data: StudyData, task: str) -> str:
@@ -163,7 +147,7 @@ def has_items(
 ) -> bool:
     """Whether any cell has items of a task; the arguments are those of `task_items`."""
     return any(
-        _items_of_runs(data, cell, task, evaluator, metric, protocol)
+        _scores_with_items(data, cell, task, evaluator, metric, protocol)
         for cell in data.cells
     )
 
@@ -215,47 +199,35 @@ def item_differences(
     )
 
 
-def _items_of_runs(
+def _scores_with_items(
     data: StudyData,
     cell: CellInfo,
     task: str,
     evaluator: str,
     metric: str,
     protocol: Mapping[str, Any] | None,
-) -> list[_ItemsOfRun]:
-    """Return the items of a task in each run, from the first score after training that matches the arguments.
+) -> list[Score]:
+    """Return the first score with items of each run after training that matches the arguments.
 
     As in the tables, a seed is left out if it lacks a score under any prompt.
     """
-    runs = []
+    by_seed: dict[int, dict[str, Score]] = {}
     for run in cell.runs:
         for score in run.scores:
             if score.items is None or score.encoder.endswith(START):
                 continue
-            if score.task != task:
-                continue
-            if evaluator not in ("", score.evaluator):
+            if score.task != task or evaluator not in ("", score.evaluator):
                 continue
             if metric not in ("", score.metric):
                 continue
-            if protocol is not None and evaluation_protocol(score) != protocol:
-                continue
-            runs.append(_ItemsOfRun(run.seed, run.prompt, score.metric, score.items))
-            break
-    return _under_every_prompt(data, runs)
+            if protocol is None or evaluation_protocol(score) == protocol:
+                by_seed.setdefault(run.seed, {}).setdefault(run.prompt, score)
 
-
-def _under_every_prompt(
-    data: StudyData, runs: Sequence[_ItemsOfRun]
-) -> list[_ItemsOfRun]:
-    """Return the runs of the seeds that have a run under every prompt; in a study without prompts, all."""
-    if not data.prompts:
-        return list(runs)
-
-    prompts: dict[int, set[str]] = {}
-    for run in runs:
-        prompts.setdefault(run.seed, set()).add(run.prompt)
-    return [run for run in runs if prompts[run.seed] == set(data.prompts)]
+    scores: list[Score] = []
+    for of_prompts in by_seed.values():
+        if of_prompts.keys() >= set(data.prompts):
+            scores += of_prompts.values()
+    return scores
 
 
 def _has_same_items(items: Items, first: Items) -> bool:
