@@ -13,7 +13,6 @@ from sentbed_report.statistics.significance import Judged, holm, judge_cell
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study_page.effects_section import effects_line
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 LOSS = AxisInfo("loss", ("ctr", "cls"))
@@ -117,5 +116,3 @@ def test_the_line_on_an_effect_has_the_difference_of_its_interval(study_of):
     (findings,) = axis_findings(data, [summary_of(data)])
     test = findings.tests["pooler", "mean"]
     assert test.difference == pytest.approx((6 + 7 + 12 + 10.5) / 4)
-    line = effects_line(findings)
-    assert line.startswith(f"pooler: mean +{test.difference:.2f} (")

@@ -86,22 +86,6 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
     assert named.normalizer == "none"
 
 
-def test_a_file_of_templates_is_a_prompt_a_line(load, put):
-    put(
-        "templates.txt",
-        "*cls*_First\x85_:_*sent_0*_.*sep+*\r\n\r\n*cls*_Second_:_*sent_0*_.*sep+*\r\n",
-    )
-    study = load(f'[study]\nprompts = [{{ file = "templates.txt" }}]\n{AXES}')
-    assert study.prompts == ("templates.txt:1", "templates.txt:3")
-    templates = [
-        str(prompt.template)
-        for cell in study.cells[:2]
-        for prompt in cell.recipe.encoders["encoder"].resolved_prompts
-        if prompt is not None
-    ]
-    assert templates == [" First\x85 : {text} .", " Second : {text} ."]
-
-
 def test_a_prompt_may_set_any_value_of_an_encoder(load):
     study = load(
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '
@@ -146,7 +130,6 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
         ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
         ('["a {text}", { label = "" }]', "is empty or has control characters"),
-        ('["a {text}", { file = "gone.txt" }]', "gone.txt"),
     ],
 )
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
@@ -163,48 +146,35 @@ def test_a_text_that_is_no_template_is_told_with_its_place(load):
     assert "s.toml:32 encoder.prompt" in message
 
 
-def test_what_the_prompts_would_replace_is_refused(load):
+@pytest.mark.parametrize(
+    ("axis", "overrides", "message"),
+    [
+        (
+            '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n',
+            (),
+            "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study",
+        ),
+        (
+            '[study.axes.frame]\npath = "encoder"\nvalues = [{}, { max_length = 8 }]\nlabels = ["a", "b"]\n',
+            (),
+            "the axis sets `encoder`, and so do the `prompts` of the study",
+        ),
+        (
+            AXES,
+            ("encoder.prompt.normalizer=none",),
+            "found the override `encoder.prompt.normalizer`, but the prompt `named` sets `encoder.prompt`",
+        ),
+        (
+            AXES.replace("axes.lr", "axes.prompt"),
+            (),
+            "the axis has the name of the column of `prompts`",
+        ),
+    ],
+)
+def test_what_the_prompts_would_replace_is_refused(load, axis, overrides, message):
     without_baseline = PROMPTS.replace('baseline = { lr = "0.5" }\n', "")
-    axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
-    (message,) = problems(load, without_baseline + axis)
-    assert message.startswith(
-        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
-    )
-    # Neither is a table replaced in part, which would leave two labels with the same cells.
-    templates = """
-[study]
-prompts = [
-    { label = "x", "encoder.prompt.template" = "s {text}" },
-    { label = "y", "encoder.prompt.template" = "t {text}" },
-]
-"""
-    tables = """
-[study.axes.frame]
-path = "encoder.prompt"
-labels = ["a", "b"]
-values = [{ template = "q {text}" }, { template = "r {text}" }]
-"""
-    (message,) = problems(load, templates + tables)
-    assert message.startswith(
-        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
-    )
-    (message,) = problems(
-        load, templates + AXES, 'encoder.prompt={ template = "q {text}" }'
-    )
-    assert message.startswith(
-        "found the override `encoder.prompt`, but its value is that of the"
-    )
-    others = tables.replace('template = "q {text}"', 'normalizer = "none"')
-    others = others.replace('template = "r {text}"', 'normalizer = "prompt-eol"')
-    assert load(templates + others).prompts == ("x", "y")
-    (message,) = problems(load, PROMPTS + AXES, "encoder.prompt.normalizer=none")
-    assert message.startswith(
-        "found the override `encoder.prompt.normalizer`, but its value is that of the"
-    )
-    (message,) = problems(
-        load, without_baseline + AXES.replace("axes.lr", "axes.prompt")
-    )
-    assert message.startswith("the axis has the name of the column of `prompts`")
+    (problem,) = problems(load, without_baseline + axis, *overrides)
+    assert problem.startswith(message)
 
 
 def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason(

@@ -107,19 +107,22 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
         # If there are axes, the names of the cells already say how they differ.
         if data.axes or cell.name == data.baseline:
             continue
+        if not cell.differences:
+            echo(f"{cell.name} and {data.baseline}: {_without_difference(data, cell)}")
+            continue
         echo(f"{cell.name} differs from {data.baseline} in:")
-        for difference in cell.differences or [_without_difference(data, cell)]:
+        for difference in cell.differences:
             echo(f"  {difference}")
     for remark in scoring_remarks(data):
         echo(remark)
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
-    """Return how a cell differs from a baseline with the same recipe: in its seed, or in nothing."""
+    """Return whether a cell with the recipe of the baseline differs from it in its seed."""
     for other in data.cells:
         if other.name == data.baseline and other.seeds != cell.seeds:
-            return "nothing but the seed"
-    return "nothing: recipe and seed are the same"
+            return "the recipes are identical, the seeds are not"
+    return "recipe and seed are identical"
 
 
 @click.command()

@@ -22,9 +22,13 @@ LIKENESS = 0.8
 
 def require_known_words(words: Iterable[str], known_words: Collection[str]) -> None:
     """Fail for a word that is nearly a known one. Other words may be those of a plugin."""
-    for word in set(words).difference(known_words):
+    for word in words:
+        if word in known_words or word.startswith("_"):
+            continue
+
         close = get_close_matches(word, known_words, n=1, cutoff=LIKENESS)
-        assert not close, f"found the word `{word}`, expected `{close[0]}`"
+
+        assert not close, f"found `{word}`, expected `{close[0]}`"
 
 
 class ComponentContract:
@@ -58,13 +62,15 @@ class ComponentContract:
     def test_has_no_misspelt_name(self, component: Component) -> None:
         """None of its properties is nearly called like one of its kind, such as `ofers` for `offers`."""
         cls: Any = type(component)
-        kind = next(base for base in cls.__mro__ if kind_of(base))
-        names_of_kind = [name for name in dir(kind) if not name.startswith("_")]
-        known = {*names_of_kind, *(field.name for field in attrs.fields(cls))}
+        for kind in cls.__mro__:
+            if kind_of(kind):
+                break
 
-        for name in sorted(set(dir(cls)) - known):
-            close = get_close_matches(name, names_of_kind, n=1, cutoff=LIKENESS)
-            assert not close, f"found `{name}`, expected `{close[0]}`"
+        names = set(dir(cls))
+        for field in attrs.fields(cls):
+            names.discard(field.name)
+
+        require_known_words(names, dir(kind))
 
     def test_survives_toml(self, component: Component) -> None:
         """Written as the table of a recipe and read again, it is equal."""

@@ -7,7 +7,8 @@ from itertools import chain
 
 from sentbed.errors import RunError, listed, suggest
 
-from sentbed_report.figures.dots import Dot, dots_plot
+from sentbed_report.dots import Dot
+from sentbed_report.figures.dots import dots_plot
 from sentbed_report.figures.geometry import (
     PlacedScore,
     geometry_plots,

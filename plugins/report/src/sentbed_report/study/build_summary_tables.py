@@ -116,14 +116,11 @@ def _summary(
 
 
 def _scored_seeds(data: StudyData, rows: Sequence[SummaryRow]) -> tuple[int, ...]:
-    """Return the seeds under which any row has a score, in the study's order, then in the order of the runs."""
+    """Return the seeds under which any row has a score, in the study's order."""
     scored: set[int] = set()
     for row in rows:
         scored.update(row.scored)
-    seeds = list(data.seeds)
-    for run in data.runs:
-        seeds.append(run.seed)
-    return tuple(seed for seed in dict.fromkeys(seeds) if seed in scored)
+    return tuple(seed for seed in data.seeds if seed in scored)
 
 
 def _note(comparable: ComparableScores, columns: Sequence[ScoredColumn]) -> str:

@@ -1,4 +1,4 @@
-"""Rows that cannot be told apart from the best one, and intervals of ranks.
+"""Rows that are not significantly worse than the best one, and intervals of ranks.
 
 All pairs of rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
 correction over all pairs. The pairs that differ significantly determine which rows the best one does not beat,

@@ -64,19 +64,14 @@ class CellRun:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Manifest of the run in `record`; empty if the record lacks it, or is damaged."""
-        manifest = self.record.get("manifest")
-        if not isinstance(manifest, Mapping):
-            return {}
+        """Manifest of the run in `record`; empty if the run has no record."""
+        manifest: Mapping[str, Any] = self.record.get("manifest", {})
         return manifest
 
     @property
     def chosen_on(self) -> frozenset[str]:
         """Hashes of the data files by which validations chose the weights of the run."""
-        digests = self.manifest.get("chosen_on")
-        if not isinstance(digests, list):
-            return frozenset()
-        return frozenset(digest for digest in digests if isinstance(digest, str))
+        return frozenset(self.manifest.get("chosen_on", ()))
 
     def __repr__(self) -> str:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
