@@ -126,6 +126,6 @@ def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(
     space = fingerprint_of(encoder)
     assert space is not None
     meta = as_mteb_model(encoder, "me/kept").mteb_model_meta
-    assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space.name, 8, 32)
+    assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space, 8, 32)
     encoder.recipe = attrs.evolve(encoder.recipe, max_length=16)
-    assert as_mteb_model(encoder, "me/kept").mteb_model_meta.revision != space.name
+    assert as_mteb_model(encoder, "me/kept").mteb_model_meta.revision != space
