@@ -5,15 +5,15 @@ import statistics
 
 import pytest
 from sentbed.protocols import ExpectedRow
-from sentbed_report.statistics.significance import Judged
+from sentbed_report.statistics.difference import Difference, Judged, Source
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.shown import shown
 
 COLUMN = Column("MR", "accuracy", direction="higher")
-BETTER = Judged(
-    {1: 2.0, 2: 4.0}, interval=(1.0, 5.0), p_value=0.002, corrected=0.004, basis="seeds"
-)
+# With a known variance, the interval of 95 % is 1 to 5.
+KNOWN = Source((2 / 1.959964) ** 2, math.inf)
+BETTER = Judged(Difference(3.0, {"seeds": KNOWN}), corrected=0.004)
 
 
 def texts(estimate, column=COLUMN):
@@ -42,7 +42,7 @@ def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation():
         (Estimate({1: 1.0, 2: 2.0}), ["± 0.71"]),
         (Estimate(value=1.0, rank=12), ["¹²"]),
         (Estimate(value=1.0, judged=BETTER), ["‡"]),
-        (Estimate(value=1.0, judged=Judged({1: 2.0}, corrected=0.2)), []),
+        (Estimate(value=1.0, judged=Judged(corrected=0.2)), []),
         (Estimate(value=1.0, degenerate="one class"), ["◇"]),
         (Estimate(value=1.0, interval=(0.5, 1.5)), ["0.50 to 1.50"]),
         (Estimate(value=1.0, change=-0.5), ["−0.50"]),
@@ -67,6 +67,6 @@ def test_the_mark_of_a_difference_says_which_way_it_is_better(direction, kind):
     assert mark.hint.splitlines() == [
         "+3.00 against base",
         "95 % interval 1.00 to 5.00",
-        "p = 0.002; after Holm's correction p = 0.004",
+        "p = 0.003; after Holm's correction p = 0.004",
         "over seeds",
     ]

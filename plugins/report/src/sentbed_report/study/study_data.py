@@ -120,13 +120,6 @@ class CellInfo:
         return tuple(seed for seed in self.seeds if seed not in unfinished)
 
 
-def sources_of_tests(data: StudyData) -> str:
-    """Return the names of the sources of variance that a study's tests consider."""
-    if data.prompts and data.prompt_factor == "random":
-        return "prompts, seeds and items"
-    return "seeds and items"
-
-
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
     """Return the cells; scores count as on development data if their data file decided anything in the study.
 
@@ -185,6 +178,13 @@ class StudyData(StudySettings):
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """Names of what scores are repeated over, and tests generalise over."""
+        if self.prompt_factor == "fixed":
+            return ("seeds",)
+        return ("seeds", "prompts")
 
     @property
     def runs(self) -> tuple[CellRun, ...]:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import attrs
 from sentbed.protocols import ExpectedRow
 
-from sentbed_report.statistics.significance import Judged
+from sentbed_report.statistics.difference import Judged
 
 Place: TypeAlias = Literal[1, 2]
 """1 for the best number of a column, 2 for the second best; numbers that are printed equal share a place."""

@@ -15,7 +15,7 @@ from sentbed_report.formatting import (
     sign_of,
     signed,
 )
-from sentbed_report.statistics.significance import Judged
+from sentbed_report.statistics.difference import Judged
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import DEGENERATE, Estimate
 
