@@ -17,7 +17,7 @@ from sentbed.protocols import (
     EncoderRecipe,
     Pooler,
 )
-from sentbed.tools import load_plugins, load_recipe
+from sentbed.tools import load_plugins, load_recipe, runs_code
 
 PAGE = [
     block.text
@@ -184,7 +184,7 @@ def test_code_of_a_model_is_not_run_unasked_within_another_backbone():
     pooler = plugins.load("pooler", "mean")()
     for trusts in (False, True):
         inner = bert(model="a/model", trust_remote_code=trusts)
-        assert EncoderRecipe(Hiding(inner), pooler).runs_code == trusts
+        assert runs_code(EncoderRecipe(Hiding(inner), pooler)) == trusts
 
 
 def test_what_an_inner_pooler_needs_the_backbone_must_have(module, recipe):

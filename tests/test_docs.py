@@ -75,9 +75,10 @@ def test_every_field_of_every_component_is_documented(offer):
     for field in attrs.fields(offer.load()):
         if field.metadata.get("skip"):
             continue  # no key of a recipe
-        _, heading, after = text.partition(f"\n  {field.name}: ")
-        assert heading, f"{field.name} is not shown"
-        assert after.split("\n")[1].startswith("      "), f"{field.name} has no meaning"
+        key = field.metadata.get("key", field.name)
+        _, heading, after = text.partition(f"\n  {key}: ")
+        assert heading, f"{key} is not shown"
+        assert after.split("\n")[1].startswith("      "), f"{key} has no meaning"
 
 
 def test_the_recipe_of_the_readme_needs_no_data(tmp_path, monkeypatch):
@@ -179,7 +180,7 @@ def test_a_page_of_a_component_has_all_that_show_has(built):
     assert len(fields) >= 2
     for field in fields:
         assert f"| `{field.name}` |" in page
-    assert "- needs: anchor, positive" in page
+    assert "- columns: anchor, positive" in page
     assert 'loss = { use = "queue" }' in page
     assert info.distribution in page
 

@@ -160,7 +160,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
             "prompt": {"template": "{text} again: {text}"},
             "max_length": 16,
         },
-        "takes no prompt that hides tokens, chooses layers or has a placeholder",
+        "runs no prompt that hides tokens, chooses layers or has a placeholder",
     ),
 }
 

@@ -259,7 +259,7 @@ epochs = 1
         (
             ["runtime.compile=true"],
             "",
-            "the runtime `cpu` as it is set reads `sparse`, `vector`",
+            "the runtime `cpu`, as it is set, runs no pooler with the output `tokens`",
         ),
         (
             [],

@@ -20,7 +20,7 @@ class Mine(Loss):
     \"\"\"A loss.\"\"\"
 
     name = "mine"
-    needs = frozenset()
+    columns = frozenset()
 
     def build(self, width): ...
 

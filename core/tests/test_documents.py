@@ -500,7 +500,7 @@ class Mine(Loss):
     name: ClassVar[str] = "mine"
     size: int = 1
     FIELD
-    needs = frozenset()
+    columns = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl

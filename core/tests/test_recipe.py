@@ -355,3 +355,28 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     assert moved.encoders["encoder"].backbone == Characters(
         4, model=str(tmp_path / "weights")
     )
+
+
+# --- prompts -----------------------------------------------------------------------------------------------
+
+PROMPT = "encoder.prompt={ template = '%s' }"
+
+
+@pytest.mark.parametrize(
+    ("template", "texts"),
+    [("a {text} b{mask}", ("a ", " b{mask}")), ("{text} again {text}", None)],
+)
+def test_the_template_of_an_encoder_is_that_of_its_only_prompt(
+    template, texts, recipe_of
+):
+    encoder = recipe_of(RECIPE, PROMPT % template).encoders["encoder"]
+    assert encoder.template == texts
+    several = attrs.evolve(encoder, prompt=(encoder.prompt, encoder.prompt))
+    assert several.template is None
+
+
+def test_a_file_of_templates_is_looked_for_beside_the_recipe(put, recipe_of):
+    put("templates/t.txt", "*sent_0*\n<*sent_0*>\n")
+    recipe = recipe_of(RECIPE, 'encoder.prompt={ file = "templates/t.txt", line = 2 }')
+    resolved = recipe.encoders["encoder"].resolved_prompt
+    assert str(resolved.template) == "<{text}>"

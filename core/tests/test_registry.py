@@ -29,7 +29,7 @@ from typing import ClassVar
 class Mine(Loss):
     """A loss."""
     name: ClassVar[str] = "mine"
-    needs = frozenset()
+    columns = frozenset()
     def build(self, width): ...
 
 @sentbed.hookimpl

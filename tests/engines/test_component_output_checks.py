@@ -91,7 +91,7 @@ class FaultyLoss(Loss):
     """The squared distance, with a fault."""
 
     name: ClassVar[str] = "faulty-loss"
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     fault: str = ""
     """What is wrong with it."""
 

@@ -335,7 +335,7 @@ def batch(case, encoder, number=0, rows=ROWS):
     loss_case = LOSSES[case.loss]
     loss = loss_case.loss
     columns: dict[str, Any] = {}
-    if loss.scheduled:
+    if "progress" in loss.needs:
         columns[PROGRESS] = np.array(0.25, np.float32)
 
     for name in loss_case.columns:
@@ -354,7 +354,7 @@ def batch(case, encoder, number=0, rows=ROWS):
         else:
             texts = [SENTENCES[sentence] for sentence in numbers]
             columns[name] = tokenizer.encode(texts, MAX_LENGTH)
-        if loss.compares_texts:
+        if "text-ids" in loss.needs:
             columns[f"{name}.id"] = numbers
 
     return columns

@@ -243,11 +243,11 @@ class Contrast(Loss):
     memory: int = 0
     settings: ParameterSettings | None = None
 
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
 
     @property
-    def stateful(self):
-        return self.memory > 0
+    def needs(self):
+        return frozenset({"state"}) if self.memory else frozenset()
 
     def build(self, width):
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
@@ -277,7 +277,7 @@ class ClassesModule(torch.nn.Module):
 @attrs.frozen
 class Classes(Loss):
     name: ClassVar[str] = "toy-classes"
-    needs = frozenset({"anchor", "positive", "label"})
+    columns = frozenset({"anchor", "positive", "label"})
 
     def build(self, width):
         return ClassesModule(width)
@@ -295,7 +295,7 @@ class GradedModule(torch.nn.Module):
 @attrs.frozen
 class Graded(Loss):
     name: ClassVar[str] = "toy-graded"
-    needs = frozenset({"anchor", "positive", "score"})
+    columns = frozenset({"anchor", "positive", "score"})
     takes = frozenset()
     numbers = frozenset({"score"})
 

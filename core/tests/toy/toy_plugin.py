@@ -383,8 +383,8 @@ class Pull(Loss):
     """Half the mean squared distance of a pair."""
 
     name: ClassVar[str] = "pull"
-    needs = frozenset({"anchor", "positive"})
-    stateful = True
+    columns = frozenset({"anchor", "positive"})
+    needs = frozenset({"state"})
 
     temperature: float = attrs.field(default=1.0, validator=gt(0))
     """What the distance is divided by."""
@@ -436,7 +436,7 @@ class Sort(Loss):
     classes: tuple[str, ...] = ("same", "other")
     """What the column `label` may hold."""
 
-    needs = frozenset({"anchor", "positive", "label"})
+    columns = frozenset({"anchor", "positive", "label"})
     takes = frozenset()
 
     def build(self, width):
@@ -457,7 +457,7 @@ class Grade(Loss):
     """Half the mean squared distance of a pair, times its score."""
 
     name: ClassVar[str] = "grade"
-    needs = frozenset({"anchor", "positive", "score"})
+    columns = frozenset({"anchor", "positive", "score"})
     takes = frozenset()
     numbers = frozenset({"score"})
 
@@ -490,7 +490,7 @@ class Chase(Loss):
     most: int = 100
     """The largest batch."""
 
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     takes = frozenset()
 
     @property
@@ -921,7 +921,7 @@ class Engine(protocols.TrainingEngine):
             optimizer.build(parameters),
             lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
             self.rng,
-            loss.initial_state() if training.loss.stateful else {},
+            loss.initial_state() if "state" in training.loss.needs else {},
             {name: value.copy() for name, value in averaged},
             {
                 name: value.copy()

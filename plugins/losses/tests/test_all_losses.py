@@ -79,7 +79,7 @@ def test_every_loss_is_tried():
 
 def inputs_of(loss, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    columns = [*sorted(loss.needs), *sorted(loss.takes)]
+    columns = [*sorted(loss.columns), *sorted(loss.takes)]
     inputs = {
         name: torch.randn(5, 4, generator=generator)
         for name in columns
@@ -88,7 +88,7 @@ def inputs_of(loss, seed=0):
     inputs |= {name: torch.rand(5, generator=generator) for name in loss.numbers}
     if "label" in columns:
         inputs["label"] = torch.tensor([0, 1, 2, 1, 0])
-    if loss.compares_texts:
+    if "text-ids" in loss.needs:
         inputs |= {
             f"{name}.id": torch.randint(0, 9, (5,), generator=generator)
             for name in columns

@@ -117,9 +117,9 @@ def test_the_rows_own_hard_negative_never_leaves():
 
 
 def test_only_a_loss_that_masks_duplicates_asks_for_the_numbers_of_texts():
-    assert InfoNCE(mask_duplicates=True).compares_texts
-    assert Queue(mask_duplicates=True, size=8).compares_texts
-    assert not InfoNCE(false_negative_threshold=0.5).compares_texts
+    assert InfoNCE(mask_duplicates=True).needs == {"text-ids"}
+    assert Queue(mask_duplicates=True, size=8).needs == {"text-ids", "state"}
+    assert not InfoNCE(false_negative_threshold=0.5).needs
 
 
 def test_duplicates_without_numbers_of_texts_are_an_error_that_names_the_column(

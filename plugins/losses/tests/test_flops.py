@@ -76,7 +76,7 @@ def test_flops_are_squared_means_of_the_components_sizes():
 def test_the_weights_grow_quadratically_and_stay(progress, share):
     vectors = sparse_vectors()
     loss = Flops(INNER, query_weight=1.0, document_weight=0.0, warmup=0.5)
-    assert loss.scheduled
+    assert loss.needs == {"progress"}
     output = loss.build(20)({PROGRESS: torch.tensor(progress), **vectors})
     added = output.loss.item() - output.metrics["info-nce"].item()
     whole = output.metrics["query_flops"].item()

@@ -53,7 +53,7 @@ def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, m
 def test_positives_are_the_keys_and_the_average_is_slow():
     loss = Momentum()
     assert loss.keys == {"positive"}
-    assert loss.keys <= loss.needs
+    assert loss.keys <= loss.columns
     assert (loss.momentum, loss.size) == (0.999, 65_536)
 
 

@@ -97,7 +97,7 @@ def test_a_memory_is_kept_for_each_loss(draw, nest):
         if nest is WeightedSum:
             expected += SpreadOut().build(4)(vectors).loss.item()
         assert output.loss.item() == pytest.approx(expected, rel=1e-5)
-    assert loss.stateful
+    assert "state" in loss.needs
 
 
 def test_needs_are_those_of_the_losses_together():
@@ -109,16 +109,19 @@ def test_needs_are_those_of_the_losses_together():
         Gist(),
     )
     total = WeightedSum(losses)
-    assert total.needs == frozenset().union(*(loss.needs for loss in losses))
+    assert total.columns == frozenset().union(*(loss.columns for loss in losses))
     assert total.takes >= {"negative", "negative_2", "teacher_negative"}
-    assert not total.takes & total.needs
+    assert not total.takes & total.columns
     assert total.numbers == {"score"}
     assert total.classes == ("entailment", "neutral", "contradiction")
-    assert total.compares_texts
-    assert total.stateful
+    assert total.needs == {"text-ids", "state"}
     assert total.targets == Gist().targets
     nested = Matryoshka(Momentum(size=4, momentum=0.9), dimensions=(4,))
-    assert (nested.momentum, nested.keys, nested.stateful) == (0.9, {"positive"}, True)
+    assert (nested.momentum, nested.keys, nested.needs) == (
+        0.9,
+        {"positive"},
+        {"state", "text-ids"},
+    )
     assert nested.cites[0] == "kusupati2022matryoshka"
 
 
@@ -221,8 +224,8 @@ class Annealed(Loss):
     """InfoNCE with a temperature that falls from 1 to 0.1."""
 
     name = "annealed"
-    needs = frozenset({"anchor", "positive"})
-    scheduled = True
+    columns = frozenset({"anchor", "positive"})
+    needs = frozenset({"progress"})
 
     def build(self, width):
         class Falling(torch.nn.Module):
@@ -240,18 +243,16 @@ class Annealed(Loss):
 @pytest.mark.parametrize(
     "outer", [Matryoshka(Annealed(), dimensions=(4,)), WeightedSum((Annealed(),))]
 )
-def test_the_progress_of_a_stage_reaches_a_scheduled_loss_in_another(
-    draw, outer, progress
-):
+def test_the_progress_of_a_stage_reaches_a_loss_in_another(draw, outer, progress):
     vectors = {name: value.float() for name, value in draw().items()}
     temperature = 1 - 0.9 * progress
     expected = InfoNCE(temperature=temperature, hard_negatives="none").build(4)(vectors)
-    assert outer.scheduled
+    assert outer.needs == {"progress"}
     output = outer.build(4)({PROGRESS: torch.tensor(progress), **vectors})
     assert output.loss.item() == pytest.approx(expected.loss.item(), rel=1e-5)
 
 
-def test_a_loss_that_is_not_scheduled_sees_no_progress_beside_one_that_is(
+def test_a_loss_that_needs_no_progress_sees_none_beside_one_that_does(
     draw,
 ):
     vectors = {name: value.float() for name, value in draw().items()}
@@ -269,8 +270,8 @@ class Doubled(Loss):
     loss: Loss
 
     @property
-    def needs(self):
-        return self.loss.needs
+    def columns(self):
+        return self.loss.columns
 
     def build(self, width):
         inner = self.loss.build(width)
@@ -294,6 +295,6 @@ def test_a_strangers_loss_contains_ours_and_ours_a_strangers(
     plain = ours.build(4)(vectors).loss.item()
     assert Doubled(ours).build(4)(vectors).loss.item() == pytest.approx(2 * plain)
     outer = WeightedSum((Doubled(ours), Doubled(InfoNCE())))
-    assert outer.needs == {"anchor", "positive"}
+    assert outer.columns == {"anchor", "positive"}
     expected = 2 * plain + 2 * InfoNCE().build(4)(vectors).loss.item()
     assert outer.build(4)(vectors).loss.item() == pytest.approx(expected)

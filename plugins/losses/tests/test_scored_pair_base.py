@@ -74,7 +74,7 @@ def test_loss_and_gradient_are_those_of_the_formula(draw, agrees, loss, width):
     assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     actual.backward()
     expected.backward()
-    for name in loss.needs - {"score"}:
+    for name in loss.columns - {"score"}:
         agrees(ours[name].grad, theirs[name].grad)
 
 

@@ -156,7 +156,7 @@ def test_a_student_that_equals_its_teacher_in_a_row_gets_no_nan(distance):
 @pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
 def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     targets = loss.targets
-    assert targets >= {name for name in loss.needs if name.startswith("teacher_")}
+    assert targets >= {name for name in loss.columns if name.startswith("teacher_")}
     assert list(loss.misfits(StagePlace(8, targets))) == []
     problem, *_ = loss.misfits(StagePlace(8))
     assert "takes the column `teacher_anchor` from a teacher" in problem

@@ -22,7 +22,7 @@ PROBE = """<script>addEventListener("load", () => {
     wrong: window.wrong,
     svgs: [...document.querySelectorAll("figure svg")].map(box),
     drawn: [...document.querySelectorAll("figure svg")].map(s => box(s.querySelector("g"))),
-    dots: document.querySelectorAll("figure svg path[d*=h0]").length,
+    images: document.querySelectorAll("figure svg image").length,
     wide: document.documentElement.scrollWidth - innerWidth,
     resources: performance.getEntriesByType("resource").map(e => e.name),
   });
@@ -111,10 +111,10 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(report, tmp_
     seen = probe_of(browse(copy, tmp_path, "--dump-dom", "--window-size=500,1000"))
     assert seen["wrong"] == []
     assert seen["resources"] == []
-    assert len(seen["svgs"]) == 5
+    assert len(seen["svgs"]) == 6
     for width, height in seen["svgs"] + seen["drawn"]:
         assert width > 150, seen
         assert height > 100, seen
 
-    assert seen["dots"] == 2 * 10
+    assert seen["images"] == 2
     assert seen["wide"] <= 0

@@ -90,15 +90,15 @@ def test_one_run_has_nothing_to_be_compared_with(write_run):
 @pytest.mark.parametrize(
     ("seed", "difference"),
     [
-        (1, "nothing: recipe and seed are the same"),
-        (2, "nothing but the seed"),
+        (1, "recipe and seed are identical"),
+        (2, "the recipes are identical, the seeds are not"),
     ],
 )
 def test_runs_of_one_recipe_differ_in_the_seed_at_most(write_run, seed, difference):
     first_run = write_run("one", score("MR", 80.0), seed=1)
     two = write_run("two", score("MR", 81.0), seed=seed)
     lines = invoke(first_run, two).output.splitlines()
-    assert f"  {difference}" in lines
+    assert f"two and one: {difference}" in lines
 
 
 def test_a_difference_has_its_interval_and_both_p_values(write_run):

@@ -115,14 +115,15 @@ def links_to_runs(report):
 
 def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     titles = [
-        *(
-            "results",
-            "how-these-numbers-were-made",
-            "rank-groups",
-            "effects",
-            "power",
-        ),
-        *("published", "figures", "cells-and-runs", "recipe"),
+        "results",
+        "effects",
+        "all-scores",
+        "published",
+        "figures",
+        "power",
+        "runs",
+        "how-these-numbers-were-made",
+        "recipe",
     ]
     assert [heading["id"] for heading in toy.page.all("h2")] == [*titles, "made-with"]
     in_markdown = re.findall(r"^## (.*)$", toy.markdown, re.MULTILINE)
@@ -134,9 +135,9 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
         assert "18 of 18 runs finished." in text
         assert "6 cells, 2 axes, 3 seeds" in text
         assert "schema = 1" in text
-        assert "mean, 0.05: Avg (spearman) 88.79 (" in text
-    # All but the results is closed until it is opened.
-    assert len(toy.page.all("details")) == len(titles)
+        assert "mean, 0.05: 88.79 spearman on Avg " in text
+    # Results, effects and scores are open, and all else is closed.
+    assert len(toy.page.all("details")) == len(titles) - 2
     links = links_to_runs(toy)
     assert len(links) == 18
     assert links[0] == "cells/cell-0-1/seed-1/report.html"
@@ -253,7 +254,7 @@ def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path):
         assert "0 of 18 runs finished, 18 waiting." in text
         assert "No run has finished with scores yet." in text
         assert "mean, 0.05" in text
-    assert report.page.all("svg") == []
+    assert report.page.all("figure") == []
 
 
 def test_runs_without_axes_have_no_filter_and_no_effects():
@@ -262,7 +263,7 @@ def test_runs_without_axes_have_no_filter_and_no_effects():
     assert "6 cells, 1 seed" in report.page.text
     assert report.page.all("form") == []
     assert "effects" not in {heading["id"] for heading in report.page.all("h2")}
-    results = report.markdown.split("## Results")[1].split("##")[0]
+    results = report.markdown.split("## All scores")[1].split("##")[0]
     assert "One run per row (seed 1)." in results
     assert "±" not in results
     assert "†" not in results

@@ -116,13 +116,13 @@ def test_text_and_labels_filter_every_table(report, tmp_path):
         for (const box of all(".filter input[type=checkbox]"))
           if (["first", "0.05", "0.25"].includes(box.value)) box.click();
         const labels = names();
-        const runs = all("#cells-and-runs").map(h => h.closest("details"))
+        const runs = all("#runs").map(h => h.closest("details"))
           .flatMap(d => all("table", d)[0]).flatMap(t => all("tbody tr", t))
           .filter(r => !r.hidden).map(r => r.dataset.cell);
         tell({text, labels, runs});
         """,
     )
-    assert seen["text"] == [["mean, 0.01", "mean, 0.05"], "2 of 6 cells"]
+    assert seen["text"] == [["mean, 0.05", "mean, 0.01"], "2 of 6 cells"]
     assert seen["labels"] == ["first, 0.05", "first, 0.25"]
     assert seen["runs"] == seen["labels"]
 

@@ -2,13 +2,8 @@ from __future__ import annotations
 
 import json
 
-from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import to_json, write_exports
-from sentbed_report.study_page.rank_groups_section import rank_groups_section
-from sentbed_report.study_page.study_report import write_study_report
-from sentbed_report.tables.estimate import Estimate
-from toy_study import study
+from sentbed_report.study.exports import to_json
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 
@@ -27,33 +22,6 @@ def many_tasks(study_of, **more):
     return study_of(numbers, items=True, **more)
 
 
-def test_cells_stand_by_rank_with_mean_and_interval():
-    data = study()
-    summaries = summarise(data)
-    groups = summaries[0].groups
-    section = rank_groups_section(data, summaries)
-    table = section.tables[0]
-    headings = [column.heading for column in table.columns]
-    assert headings == ["Avg", "beaten", "ranks", "from the best"]
-    assert (
-        section.summary
-        == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
-    )
-    assert [row.cell for row in table.rows] == [row.cell for row in groups.rows]
-    for row, group in zip(table.rows, groups.rows, strict=True):
-        from_best = Estimate(value=group.from_best, interval=(group.low, group.high))
-        assert row.cells == (
-            Estimate(value=group.mean),
-            "yes" if group.beaten else "no",
-            group.ranks,
-            from_best,
-        )
-
-    assert "Holm's correction over all pairs" in section.sentences[1]
-    assert "5 %" in section.sentences[1]
-    assert not any("tasks" in text for text in (*section.sentences, *section.notes))
-
-
 def test_results_have_the_groups(study_of):
     data = many_tasks(study_of)
     summaries = summarise(data)
@@ -68,22 +36,3 @@ def test_results_have_the_groups(study_of):
         3,
         {},
     )
-
-
-def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(
-    monkeypatch, tmp_path
-):
-    compared = []
-    pairs = TableScores.pairs
-
-    def counted(scores, rows):
-        compared.append(rows)
-        return pairs(scores, rows)
-
-    monkeypatch.setattr(TableScores, "pairs", counted)
-    data = study()
-    summaries = summarise(data)
-    write_exports(tmp_path, data, summaries)
-    write_study_report(tmp_path, data, summaries)
-    (rows,) = compared
-    assert len(rows) == len(data.cells)

@@ -15,7 +15,6 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import select
-from sentbed_report.study_page.selection_section import selection_section
 from toy_study import with_added, with_fields, with_scores
 
 ALL = Decide()
@@ -87,7 +86,6 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make):
 def test_nothing_is_chosen_without_being_asked_for(make):
     data = make(THREE, None)
     assert select(data, summarise(data)) is None
-    assert selection_section(None) is None
     assert json.loads(to_json(data, summarise(data)))["chosen"] is None
 
 
@@ -101,12 +99,6 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make):
     )
     selection = chosen(data)
     assert (selection.cell, selection.ties) == ("z", ("a",))
-    section = selection_section(selection)
-    assert (
-        "As good by the same score: a. The first cell in the recipe's order was chosen."
-        in section.notes
-    )
-    assert "The cell has no score on test data" in section.notes[0]
 
 
 def test_lower_is_better_where_the_score_says_so(make):

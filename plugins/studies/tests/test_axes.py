@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -411,33 +410,9 @@ def test_a_cell_agrees_in_every_axis_that_an_entry_names(entry, agrees):
     assert matches({"a": "x", "b": "y"}, entry) is agrees
 
 
-AXIS = """\
-[study.axes.a{}]
-path = "encoder.backbone.size"
-values = ["a", "b", "c"]
-"""
-MANY = "".join(map(AXIS.format, range(19)))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (MANY, "make 1,162,261,467 combinations, more than 100,000; "),
-        (MANY.partition("[study.axes.a9]")[0], "make 19,683 cells, more than 2,000; "),
-        (
-            f"[study]\nseeds = {list(range(9000))}\n{TWO}",
-            "make 54,000 runs, more than 20,000; ",
-        ),
-    ],
-)
-def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text, message):
-    start = time.process_time()
-    (problem,) = problems(text)
-    assert time.process_time() - start < 2
-    assert problem.startswith(f"the axes {message}")
-
-
-def test_what_exclude_takes_out_is_no_cell():
-    nine = MANY.partition("[study.axes.a9]")[0]
-    few = ", ".join(f'{{ a{i} = ["b", "c"] }}' for i in range(4))
-    assert len(cells(f"[study]\nexclude = [{few}]\n{nine}")) == 3**5
+def test_a_study_of_more_combinations_than_can_be_run_is_refused_at_once():
+    axis = '[study.axes.a{}]\npath = "p"\nvalues = ["a", "b", "c"]\n'
+    (problem,) = problems("".join(map(axis.format, range(19))))
+    assert problem.startswith(
+        "the axes make 1,162,261,467 combinations, more than 100,000; take labels out"
+    )

@@ -82,14 +82,13 @@ def test_papers_are_found_above_the_directory_then_in_what_is_installed(
 
 
 @pytest.mark.slow
-def test_a_dry_run_shows_what_is_missing(tmp_path, monkeypatch):
+def test_a_dry_run_says_what_the_table_takes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     dry = ["sentence-t5:table-3", "--dry-run", "--only", "pooler=mean"]
     result = CliRunner().invoke(command, dry, catch_exceptions=False)
     assert result.exit_code == 0
-    missing = [
-        line for line in result.output.splitlines() if "has no SentEval data" in line
-    ]
-    assert missing[0].startswith("  not here: none, base, bert, first; none, base, ")
+    needs = result.output.splitlines()[0]
+    assert needs.startswith("It takes the models bert-base-uncased (")
+    assert "data that is not here (`sentbed data get senteval`" in needs
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import attrs
@@ -16,6 +15,7 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.study import (
     read_study,
     require_cells_of_labels,
+    require_runtimes,
     unknown_cell,
 )
 from toy_plugin import RECIPE, Lines, Toy
@@ -288,22 +288,15 @@ lines = { "stage.pull.data" = { use = "lines", path = "gone.txt" } }
 """
 
 
-def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
+def test_files_of_cells_that_are_not_asked_for_may_be_missing(
     put, plugins, monkeypatch
 ):
     monkeypatch.setattr(Lines, "columns", ("anchor", "positive"))
     path = put("s.toml", RECIPE + ELSEWHERE)
     with pytest.raises(RecipeError, match=r"there is no file .*gone.txt"):
         read_study(path, (), plugins, only=[{"data": "lines"}])
-    expanded = read_study(path, (), plugins, only=[{"data": "words"}])
-    assert expanded.names == ("words", "lines")
-    (remark,) = expanded.remarks
-    assert remark.cells == ("lines",)
-    assert re.fullmatch(
-        r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*",
-        remark.message,
-    )
-    assert expanded.only([{"data": "words"}]).remarks == ()
+    study = read_study(path, (), plugins, only=[{"data": "words"}])
+    assert study.names == ("words", "lines")
 
 
 def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(put, plugins):
@@ -378,14 +371,6 @@ def test_only_keeps_the_cells_that_agree_with_an_entry(study):
     kept = expanded.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
     assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
     assert expanded.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
-
-
-@pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
-def test_only_takes_a_number_however_it_is_written(label, study):
-    expanded = study(
-        LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2"
-    )
-    assert expanded.only([{"rate": label}]).names == ("0.1, pull", "0.1, chase")
 
 
 def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):
@@ -498,14 +483,16 @@ def test_fresh_seeds_above_the_largest_seed_are_a_problem(study):
 
 
 def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_here(
-    study, plugins, monkeypatch
+    study, monkeypatch
 ):
-    study(LOSSES)
+    expanded = study(LOSSES)
+    require_runtimes(expanded)
     monkeypatch.setattr(
         Toy, "unavailable", lambda self: "there is no toy here; buy one"
     )
-    reason = "there is no toy here; buy one @ s.toml:7 runtime of the cell `0.1, pull`"
-    assert problems(study, LOSSES) == [reason]
-    assert len(read_study("s.toml", (), plugins, on_this_machine=False).cells) == 2
-    (remark,) = read_study("s.toml", (), plugins, only=()).remarks
-    assert remark.message.startswith("there is no toy here; buy one")
+    with pytest.raises(RecipeError) as caught:
+        require_runtimes(expanded)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "there is no toy here; buy one (cell `0.1, pull`) @ s.toml:7 runtime"
+    )

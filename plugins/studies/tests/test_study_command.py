@@ -58,7 +58,7 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
     )
     kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
     assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
-    assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
+    assert "Best" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_an_interrupted_study_says_how_to_go_on_with_the_study(put, tmp_path, fail):

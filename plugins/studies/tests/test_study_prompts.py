@@ -9,8 +9,8 @@ import pytest
 from sentbed import RecipeError
 from sentbed.errors import RunError
 from sentbed.tools import load_plugins
-from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.significance import judge_cell
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.read_study_directory import read_data
@@ -86,22 +86,6 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
     assert named.normalizer == "none"
 
 
-def test_a_file_of_templates_is_a_prompt_a_line(load, put):
-    put(
-        "templates.txt",
-        "*cls*_First\x85_:_*sent_0*_.*sep+*\r\n\r\n*cls*_Second_:_*sent_0*_.*sep+*\r\n",
-    )
-    study = load(f'[study]\nprompts = [{{ file = "templates.txt" }}]\n{AXES}')
-    assert study.prompts == ("templates.txt:1", "templates.txt:3")
-    templates = [
-        str(prompt.template)
-        for cell in study.cells[:2]
-        for prompt in cell.recipe.encoders["encoder"].resolved_prompts
-        if prompt is not None
-    ]
-    assert templates == [" First\x85 : {text} .", " Second : {text} ."]
-
-
 def test_a_prompt_may_set_any_value_of_an_encoder(load):
     study = load(
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '
@@ -146,7 +130,6 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
         ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
         ('["a {text}", { label = "" }]', "is empty or has control characters"),
-        ('["a {text}", { file = "gone.txt" }]', "gone.txt"),
     ],
 )
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
@@ -163,48 +146,35 @@ def test_a_text_that_is_no_template_is_told_with_its_place(load):
     assert "s.toml:32 encoder.prompt" in message
 
 
-def test_what_the_prompts_would_replace_is_refused(load):
+@pytest.mark.parametrize(
+    ("axis", "overrides", "message"),
+    [
+        (
+            '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n',
+            (),
+            "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study",
+        ),
+        (
+            '[study.axes.frame]\npath = "encoder"\nvalues = [{}, { max_length = 8 }]\nlabels = ["a", "b"]\n',
+            (),
+            "the axis sets `encoder`, and so do the `prompts` of the study",
+        ),
+        (
+            AXES,
+            ("encoder.prompt.normalizer=none",),
+            "found the override `encoder.prompt.normalizer`, but the prompt `named` sets `encoder.prompt`",
+        ),
+        (
+            AXES.replace("axes.lr", "axes.prompt"),
+            (),
+            "the axis has the name of the column of `prompts`",
+        ),
+    ],
+)
+def test_what_the_prompts_would_replace_is_refused(load, axis, overrides, message):
     without_baseline = PROMPTS.replace('baseline = { lr = "0.5" }\n', "")
-    axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
-    (message,) = problems(load, without_baseline + axis)
-    assert message.startswith(
-        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
-    )
-    # Neither is a table replaced in part, which would leave two labels with the same cells.
-    templates = """
-[study]
-prompts = [
-    { label = "x", "encoder.prompt.template" = "s {text}" },
-    { label = "y", "encoder.prompt.template" = "t {text}" },
-]
-"""
-    tables = """
-[study.axes.frame]
-path = "encoder.prompt"
-labels = ["a", "b"]
-values = [{ template = "q {text}" }, { template = "r {text}" }]
-"""
-    (message,) = problems(load, templates + tables)
-    assert message.startswith(
-        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
-    )
-    (message,) = problems(
-        load, templates + AXES, 'encoder.prompt={ template = "q {text}" }'
-    )
-    assert message.startswith(
-        "found the override `encoder.prompt`, but its value is that of the"
-    )
-    others = tables.replace('template = "q {text}"', 'normalizer = "none"')
-    others = others.replace('template = "r {text}"', 'normalizer = "prompt-eol"')
-    assert load(templates + others).prompts == ("x", "y")
-    (message,) = problems(load, PROMPTS + AXES, "encoder.prompt.normalizer=none")
-    assert message.startswith(
-        "found the override `encoder.prompt.normalizer`, but its value is that of the"
-    )
-    (message,) = problems(
-        load, without_baseline + AXES.replace("axes.lr", "axes.prompt")
-    )
-    assert message.startswith("the axis has the name of the column of `prompts`")
+    (problem,) = problems(load, without_baseline + axis, *overrides)
+    assert problem.startswith(message)
 
 
 def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason(
@@ -253,23 +223,16 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     # The same by hand, from the runs.
     columns = []
     for cell in data.cells:
-        column = {}
+        of_runs = {}
         for seed in (1, 2, 3):
-            of_prompts = {}
-            for run in cell.runs:
-                if run.seed == seed:
-                    of_prompts[run.prompt] = next(
-                        score for score in run.scores if score.task == "near"
-                    )
-            column[seed] = PromptScores(of_prompts)
-        columns.append(column)
-    expected = judge_cell(columns[0], columns[1], ComponentStore())
-    assert judged.interval == pytest.approx(expected.interval)
-    values = [
-        score.value
-        for of_seed in columns[1].values()
-        for score in of_seed.of_prompts.values()
-    ]
+            for prompt in data.prompts:
+                for run in cell.runs:
+                    if (run.seed, run.prompt) == (seed, prompt):
+                        near = [score for score in run.scores if score.task == "near"]
+                        of_runs[seed, prompt] = tuple(near[:1])
+        columns.append(CellScores(of_runs))
+    assert judged.interval == pytest.approx(difference(*columns).interval())
+    values = list(columns[1].by_seed.values())
     assert row.cells[-1].value == pytest.approx(np.mean(values))
     assert table.over == "Mean over 3 prompts and 3 seeds."
 
@@ -327,7 +290,7 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     assert row.remark == "waiting, 2 of 3"
     judged = row.cells[-1].judged
     assert judged is not None
-    assert list(judged.differences) == [1, 2]
+    assert judged.estimate.sources["seeds"].degrees == 1
 
 
 def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
@@ -339,7 +302,6 @@ def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert judged.basis == "items and seeds"
-    assert judged.prompts == {}
 
 
 def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
@@ -459,9 +421,8 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
                 score.value for score in other.scores
             ]
     table = table_of(tmp_path / "shared")
-    score = table.measured[0][table.rows[0].key][1]
-    assert isinstance(score, PromptScores)
-    assert score.of_prompts["plain"].value != score.of_prompts["other"].value
+    scores = table.measured[0][table.rows[0].key]
+    assert scores.value((1, "plain")) != scores.value((1, "other"))
 
 
 def test_a_training_that_reads_the_prompts_is_done_with_each(load, plugins):

@@ -370,6 +370,14 @@ class Silent(Ramp):
 
 
 @attrs.frozen
+class Miscalled(Ramp):
+    """It says its paper under a name that nobody reads."""
+
+    name: ClassVar[str] = "miscalled"
+    cite = ("gao2021simcse",)
+
+
+@attrs.frozen
 class Unexplained(Ramp):
     """A field has no docstring."""
 

@@ -21,6 +21,12 @@ class Attend(Pooler):
     fault: str = ""
     """What is wrong with it."""
 
+    @property
+    def needs(self):
+        if self.fault == "misspelt need":
+            return frozenset({"layer"})
+        return frozenset()
+
     def build(self, width):
         """Return the module."""
         import numpy as np
@@ -133,12 +139,16 @@ class Nearest(Loss):
     fault: str = ""
     """What is wrong with it."""
 
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     takes = frozenset({"negative"})
 
     @property
-    def stateful(self):
-        return self.fault in ("state of another name", "state that grows")
+    def needs(self):
+        if self.fault in ("state of another name", "state that grows"):
+            return frozenset({"state"})
+        if self.fault == "misspelt need":
+            return frozenset({"states"})
+        return frozenset()
 
     def build(self, width):
         """Return the module."""

@@ -32,6 +32,7 @@ POOLERS = {
     "seeds Python": "test_a_call_changes_nothing",
     "draws from elsewhere": "test_a_repeated_call_gives_the_same",
     "noise at encoding": "test_a_repeated_call_gives_the_same",
+    "misspelt need": "test_needs",
     "plain mean": "test_padding_changes_nothing",
     "reads padding": "test_padding_has_no_gradient",
     "forgets on save": "test_weights_are_saved",
@@ -58,6 +59,7 @@ LOSSES = {
     "one row": "test_output",
     "one loss a row": "test_output",
     "needs what it takes": "test_output",
+    "misspelt need": "test_needs_are_words_that_engines_know",
     "data-dependent": "test_can_be_traced",
     "scaled by an item": "test_can_be_traced",
     "state of another name": "test_state",
@@ -159,6 +161,7 @@ SCHEDULES = {
 CLASSES = {
     "Thawed": "test_is_frozen",
     "Silent": "test_is_documented",
+    "Miscalled": "test_has_no_misspelt_name",
     "Unexplained": "test_is_documented",
     "Converted": "test_survives_toml",
     "Unequal": "test_survives_toml",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import MappingProxyType
 
 import pluggy
@@ -46,7 +45,9 @@ class Following:
         self._add_facts(self.hooks.run_started(run=self.run))
         return self
 
-    def resume(self, states):
+    def resume(self, states, **facts):
+        self.facts.update(facts)
+        self.facts.setdefault("resumed", [{"stage": 0, "step": 0}])
         self._add_facts(self.hooks.run_resumed(run=self.run, states=states))
         return self
 
@@ -65,12 +66,17 @@ class Following:
         return self
 
     def watch(self, stage, step):
-        scores = tuple(
-            Score("STSB-dev", "alignment", value * (step + 1), {"id": protocol})
-            for protocol, value in (("wang-isola", 0.25), ("st5", 0.5))
+        scores = (
+            Score("STSB-dev", "alignment", 0.25 * (step + 1), {"id": "wang-isola"}),
+            Score("STSB-dev", "alignment", 0.5 * (step + 1), {"id": "st5"}),
         )
-        place = {"run": self.run, "stage": stage, "step": step, "encoder": "en"}
-        self.hooks.observed(**place, evaluation=Evaluation(scores, 0.0))
+        self.hooks.observed(
+            run=self.run,
+            stage=stage,
+            step=step,
+            encoder="en",
+            evaluation=Evaluation(scores, 0.0),
+        )
         return self
 
     def looks(self, stage, step):
@@ -136,12 +142,7 @@ def same():
     def compare(actual, expected):
         assert sorted(actual) == sorted(expected)
         for name, points in expected.items():
-            assert [step for step, _ in actual[name]] == [step for step, _ in points], (
-                name
-            )
-            for (_, value), (_, expected_value) in zip(
-                actual[name], points, strict=True
-            ):
-                assert math.isclose(value, expected_value, rel_tol=1e-6), name
+            for point, expected_point in zip(actual[name], points, strict=True):
+                assert point == pytest.approx(expected_point, rel=1e-6), name
 
     return compare

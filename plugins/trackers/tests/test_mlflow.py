@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from sentbed_trackers.mlflow import MLflow
 
@@ -100,11 +98,10 @@ def test_a_resumed_run_goes_on_in_its_run(
     killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
         "align", 1, 1
     )
-    states = json.loads(json.dumps(killed.states()))
     killed.fail(KeyboardInterrupt())
     assert read(settings)[0].info.status == "KILLED"
 
-    resumed = follow(settings.build()).resume(states)
+    resumed = follow(settings.build()).resume({}, **killed.facts)
     assert read(settings)[0].info.status == "RUNNING"
     resumed.steps("align", 2, 3).looks("align", 3).scores("en", 70.0).finish()
     run, recorded = read(settings)

@@ -48,7 +48,7 @@ class Every(Loss):
     """A loss with a field of each type."""
 
     name: ClassVar[str] = "every"
-    needs = frozenset()
+    columns = frozenset()
 
     text: str = attrs.field(
         default="a", validator=and_(matches_re("[a-z]+"), max_len(3))
@@ -109,7 +109,7 @@ class Unreadable(Loss):
     """A loss with a type that cannot be read."""
 
     name: ClassVar[str] = "unreadable"
-    needs = frozenset()
+    columns = frozenset()
 
     deep: Deep = Deep()
 

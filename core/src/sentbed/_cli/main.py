@@ -118,7 +118,7 @@ def _plugins(ctx: click.Context) -> Plugins:
     "--traceback", is_flag=True, help="Show where in the code an error was raised."
 )
 def main(traceback: bool) -> None:
-    """Train and evaluate sentence encoders, as a TOML recipe says.
+    """Train and evaluate sentence encoders from a TOML recipe.
 
     Completion: `eval "$(_SENTBED_COMPLETE=bash_source sentbed)"`, likewise zsh_source and fish_source.
     """

@@ -331,7 +331,7 @@ def sizes(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
 def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault if a loss needs class names and does not say which ones."""
     loss = stage.loss
-    if LABEL in loss.needs - loss.numbers and not loss.classes:
+    if LABEL in loss.columns - loss.numbers and not loss.classes:
         message = "the loss needs labels and does not say which `classes` they may be; its plugin must say it"
         yield message, ("loss",)
 
@@ -424,7 +424,7 @@ def columns_of_data(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault for each column that the data lacks, or has with other values than the loss takes."""
     loss, data = stage.loss, stage.data
     columns = listed(stage.data.columns)
-    for column in sorted(loss.needs - set(stage.data.columns)):
+    for column in sorted(loss.columns - set(stage.data.columns)):
         message = f"the loss needs the column `{column}`, and the data has {columns}; choose another of the two"
         yield message, ("loss",)
     for column in sorted(loss.numbers ^ data.numbers):

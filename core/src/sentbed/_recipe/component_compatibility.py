@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sentbed._document.structuring import parts_in
@@ -12,6 +11,8 @@ from sentbed.errors import SentbedError, listed
 from sentbed.protocols import (
     INSTRUCTION,
     MASK,
+    POOLER_NEEDS,
+    RUNTIME_OFFERS,
     Backbone,
     Output,
     Pooler,
@@ -25,21 +26,6 @@ from sentbed.protocols import (
 
 if TYPE_CHECKING:
     from sentbed.protocols import EncoderRecipe
-
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
-        "of the text, and every text gets the same vector)",
-        "causal": "causal attention (its vector is the state from which the next word is predicted)",
-        "decoder": "a decoder that reads the encoded text",
-        "mask-token": "a mask token in the vocabulary",
-        "layers": "the states of every layer",
-        "logits": "the logits of a masked language model's head",
-        "template-alone": "the state of the template without a sentence",
-        "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
-    }
-)
-"""How messages describe each need of a pooler (`Pooler.needs`)."""
 
 VECTORS: frozenset[Output] = frozenset({"vector", "sparse"})
 """Outputs of poolers that are one vector of each text."""
@@ -136,7 +122,7 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
 def _reasons(needs: frozenset[str]) -> str:
     """Return a description of needs for a message."""
-    return " and ".join(REASONS.get(need, f"`{need}`") for need in sorted(needs))
+    return " and ".join(POOLER_NEEDS.get(need, f"`{need}`") for need in sorted(needs))
 
 
 def _similarity_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
@@ -174,19 +160,16 @@ def unread_output(
 
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
     """Yield reasons why an encoder cannot run on a runtime with its current settings."""
-    if encoder.backbone.auxiliary is not None and not runtime.auxiliary:
+    needs: set[str] = {encoder.pooler.output}
+    if encoder.backbone.auxiliary is not None:
+        needs.add("auxiliary-prompt")
+    if encoder.marks:
+        needs.add("marked-tokens")
+    for word in sorted(needs - runtime.offers):
         yield (
-            f"the runtime `{runtime.name}`, as it is set, runs no auxiliary prompt, which the backbone "
-            f"`{encoder.backbone.name}` needs; use another, such as `cpu`"
+            f"the runtime `{runtime.name}`, as it is set, runs no {RUNTIME_OFFERS[word]}, which the encoder "
+            "has; use another, such as `cpu`, or change the encoder"
         )
-    if encoder.marks and not runtime.marked_tokens:
-        yield (
-            f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
-            "or has a placeholder; use another, such as `cpu`, or another prompt"
-        )
-    yield from unread_output(
-        encoder, f"the runtime `{runtime.name}` as it is set", runtime.outputs
-    )
     yield from runtime.misfits(encoder)
 
 

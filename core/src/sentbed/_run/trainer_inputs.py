@@ -50,7 +50,7 @@ class Feed:
         """
         stage = self.stage
         columns: dict[str, Any] = {}
-        if stage.loss.scheduled:
+        if "progress" in stage.loss.needs:
             columns[PROGRESS] = np.array(progress, np.float32)
         for name, values in batch.columns.items():
             if name not in stage.texts:
@@ -66,7 +66,7 @@ class Feed:
                 )
             else:
                 columns[name] = self._tokenizers[name].encode(values, max_length)
-            if stage.loss.compares_texts:
+            if "text-ids" in stage.loss.needs:
                 columns[f"{name}.id"] = text_numbers(values)
         return columns
 

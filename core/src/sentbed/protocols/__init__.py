@@ -14,6 +14,8 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed.protocols.components import (
         LABEL,
+        LOSS_NEEDS,
+        POOLER_NEEDS,
         PROGRESS,
         AnyEncoder,
         Backbone,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         of_inner,
     )
     from sentbed.protocols.engine import (
+        RUNTIME_OFFERS,
         Columns,
         Engine,
         Head,

@@ -11,6 +11,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -371,6 +372,24 @@ class Intervention(Component):
         """Return a function that computes the new states, of the same shape. It must not change its input."""
 
 
+POOLER_NEEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
+        "of the text, and every text gets the same vector)",
+        "causal": "causal attention (its vector is the state from which the next word is predicted)",
+        "decoder": "a decoder that reads the encoded text",
+        "mask-token": "a mask token in the vocabulary",
+        "layers": "the states of every layer",
+        "logits": "the logits of a masked language model's head",
+        "template-alone": "the state of the template without a sentence",
+        "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
+        "template": "a prompt around the sentence",
+        "span": "the states of one of several copies of the sentence",
+    }
+)
+"""Words for what a pooler may need (`Pooler.needs`), and how messages describe it."""
+
+
 class Pooler(Component):
     """Computes one vector per sentence, or one per token, from token states."""
 
@@ -380,12 +399,9 @@ class Pooler(Component):
     def needs(self) -> frozenset[str]:
         """What the pooler needs from the backbone and the prompt.
 
-        - `bidirectional`: every token attends to the whole text; `causal`: only the last token does.
-        - `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers`: states that the fields of
-          `TokenStates` have; each field names its need.
-        - `logits`: the states are the logits of a language-modelling head, as wide as the vocabulary.
-        - `template`: there is a prompt around the sentence.
-        - Other words, which backbones of plugins may offer (`Backbone.offers`).
+        They are words of `POOLER_NEEDS`, or words of your own that your backbones offer (`Backbone.offers`). The
+        prompt must meet the need `template`; fields of `TokenStates` have the states of `decoder`, `mask-token`,
+        `template-alone`, `template-alone-from-0` and `layers`.
         """
         return frozenset()
 
@@ -551,14 +567,25 @@ class LossOutput:
     metrics: Mapping[str, Tensor] = attrs.field(factory=dict)
     """Scalars to log, by name; detached from the graph."""
     state: Mapping[str, Tensor] | None = None
-    """State for the next step, detached from the graph; None for a loss that is not `stateful`."""
+    """State for the next step, detached from the graph; None for a loss that needs no `state`."""
 
 
 LABEL = "label"
 """Column of a data source that has class names instead of texts; see `Loss.classes`."""
 
 PROGRESS = "stage.progress"
-"""Input of a loss that says which share of the stage's steps is done; see `Loss.scheduled`."""
+"""Input of a loss that says which share of the stage's steps is done; see `LOSS_NEEDS`."""
+
+LOSS_NEEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "text-ids": "its `inputs` have `COLUMN.id`, int64 `(batch,)`, for each column of texts; equal texts have "
+        "equal numbers, across columns and steps",
+        "progress": "its `inputs` have `stage.progress`, a float32 scalar: the share of the stage that is done, "
+        "0 in the first step and nearly 1 in the last",
+        "state": "it passes a state from step to step; see `Loss.build`",
+    }
+)
+"""Words for what a loss may need beside columns (`Loss.needs`), and what each means."""
 
 
 @attrs.frozen
@@ -588,8 +615,13 @@ class Loss(Component):
 
     @property
     @abstractmethod
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """Columns that the data must have."""
+
+    @of_inner
+    def needs(self) -> frozenset[str]:
+        """What the loss needs beside columns: words of `LOSS_NEEDS`."""
+        return frozenset()
 
     @of_inner
     def takes(self) -> frozenset[str] | None:
@@ -610,15 +642,6 @@ class Loss(Component):
         return frozenset()
 
     @of_inner
-    def compares_texts(self) -> bool:
-        """Whether the loss must know which texts are equal.
-
-        Its `inputs` (see `Loss.build`) then have `COLUMN.id`, int64 `(batch,)`, for each column of texts. Equal
-        texts have equal numbers, across columns and steps.
-        """
-        return False
-
-    @of_inner
     def momentum(self) -> float | None:
         """Momentum, in [0, 1), of a moving average of the encoder's weights, as in MoCo; None for no average.
 
@@ -631,20 +654,6 @@ class Loss(Component):
     def keys(self) -> frozenset[str]:
         """Columns that the encoder with the averaged weights encodes."""
         return frozenset()
-
-    @of_inner
-    def scheduled(self) -> bool:
-        """Whether the `inputs` have `stage.progress`, a float32 scalar: the share of the stage that is done.
-
-        It is 0 in the first step and nearly 1 in the last. A temperature or a weight can change with it during
-        training.
-        """
-        return False
-
-    @of_inner
-    def stateful(self) -> bool:
-        """Whether the loss passes a state from step to step; see `Loss.build`."""
-        return False
 
     @of_inner
     def targets(self) -> frozenset[str]:
@@ -661,15 +670,15 @@ class Loss(Component):
         """Return a module that is called as `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
         `inputs` has, for each column of texts, float32 vectors `(batch, width)`; for each column of numbers
-        (`Loss.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. If the
-        loss is `scheduled`, it also has `stage.progress`, a float32 scalar.
+        (`Loss.numbers`), float32 `(batch,)`; for the column `label`, class indices `(batch,)`. What
+        the loss `needs` adds to them, `LOSS_NEEDS` says.
 
         The module is a pure function of its arguments and parameters: it keeps nothing between calls, and stops
         gradients with `.detach()`. The module or a submodule may have the attribute `parameter_settings`, a
         dictionary from the name of one of its parameters to `ParameterSettings`.
 
-        If the loss is `stateful`, the module has a method `initial_state() -> dict[str, Tensor]` and is called as
-        `module(inputs, state)`. The `state` of its output is passed to the next step, and saved with every
+        If the loss needs a `state`, the module has a method `initial_state() -> dict[str, Tensor]` and is called
+        as `module(inputs, state)`. The `state` of its output is passed to the next step, and saved with every
         checkpoint.
 
         If the encoder's pooler has `output = "tokens"`, `inputs` has `TokenVectors` for each column of texts.

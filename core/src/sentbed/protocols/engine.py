@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
@@ -15,7 +16,6 @@ from sentbed.protocols.components import (
     Component,
     Loss,
     Optimizer,
-    Output,
     Pooler,
     Schedule,
 )
@@ -251,7 +251,7 @@ Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
 
 A column of texts has tokens to encode with gradient, or the vectors of a frozen encoder (float32 `(batch,
 width)`). A column of numbers is float32 `(batch,)`, and the column of class indices int64 `(batch,)`.
-`COLUMN.id` has a number for each text of the column (int64 `(batch,)`; see `Loss.compares_texts`).
+`COLUMN.id` has a number for each text of the column (int64 `(batch,)`; see `LOSS_NEEDS`).
 `PROGRESS` has the share of the stage's steps that is done, a float32 scalar.
 """
 
@@ -368,6 +368,23 @@ class TrainingEngine(Engine):
         raise NotImplementedError
 
 
+RUNTIME_OFFERS: Mapping[str, str] = MappingProxyType(
+    {
+        "vector": "pooler with the output `vector`",
+        "tokens": "pooler with the output `tokens`",
+        "sparse": "pooler with the output `sparse`",
+        "auxiliary-prompt": "auxiliary prompt",
+        "marked-tokens": "prompt that hides tokens, chooses layers or has a placeholder",
+    }
+)
+"""Words for what an encoder may need of an engine (`Runtime.offers`), and how messages describe it.
+
+`vector`, `tokens` and `sparse` are outputs of poolers. With `auxiliary-prompt`, encoders accept
+`TokenBatch.auxiliary`; with `marked-tokens`, `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in
+prompts.
+"""
+
+
 class Runtime(Component):
     """Device and precision on which a recipe runs.
 
@@ -382,19 +399,9 @@ class Runtime(Component):
         return 1
 
     @property
-    def auxiliary(self) -> bool:
-        """Whether encoders accept `TokenBatch.auxiliary`."""
-        return False
-
-    @property
-    def marked_tokens(self) -> bool:
-        """Whether encoders accept `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in prompts."""
-        return True
-
-    @property
-    def outputs(self) -> frozenset[Output]:
-        """Outputs of poolers (`Pooler.output`) that the engine supports."""
-        return frozenset({"vector", "sparse"})
+    def offers(self) -> frozenset[str]:
+        """What encoders may need of the engine: words of `RUNTIME_OFFERS`."""
+        return frozenset({"vector", "sparse", "marked-tokens"})
 
     @property
     def untrainable(self) -> str | None:

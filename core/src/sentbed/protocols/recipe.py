@@ -329,7 +329,7 @@ class Stage:
         if takes is None:
             texts = set(self.data.columns) - self.data.numbers
             takes = loss.numbers | texts
-        used = loss.needs | takes - {LABEL}
+        used = loss.columns | takes - {LABEL}
         return tuple(column for column in self.data.columns if column in used)
 
     @property

@@ -8,7 +8,6 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Output
 
 from sentbed_hardware.torchrun_environment import (
     is_first,
@@ -68,16 +67,18 @@ class Distributed:
         return started_processes() or self.devices * self.nodes
 
     @property
-    def auxiliary(self) -> bool:
-        """Whether encoders take a second prompt: not if they are divided or compiled."""
-        return self.parallel == "ddp" and not getattr(self, "compile", False)
+    def offers(self) -> frozenset[str]:
+        """What engines of transformers offer.
 
-    @property
-    def outputs(self) -> frozenset[Output]:
-        """Outputs of poolers that are supported: vectors of tokens in one process only."""
-        if self.auxiliary and self.processes == 1:
-            return frozenset({"vector", "sparse", "tokens"})
-        return frozenset({"vector", "sparse"})
+        Encoders that are divided or compiled take no second prompt and give no vectors of tokens; these are given
+        in one process only.
+        """
+        offers = frozenset({"vector", "sparse", "marked-tokens"})
+        if self.parallel == "fsdp" or getattr(self, "compile", False):
+            return offers
+        if self.processes > 1:
+            return offers | {"auxiliary-prompt"}
+        return offers | {"auxiliary-prompt", "tokens"}
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them, and return the exit code of the first one.

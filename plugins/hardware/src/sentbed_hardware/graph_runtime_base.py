@@ -17,7 +17,7 @@ class GraphRuntime(Runtime):
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads. The default is `OMP_NUM_THREADS` if it is set, else the number of cores."""
 
-    marked_tokens = False
+    offers = frozenset({"vector", "sparse"})
 
     @property
     def untrainable(self) -> str:

@@ -21,7 +21,7 @@ from sentbed_losses.temperature import (
 class Contrastive(Loss):
     """A softmax over the similarities of a row's candidates. The formula is in the docstring of `InfoNCE`."""
 
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     reads = frozenset[Output]({"vector", "sparse"})
 
     temperature: float | LearnableTemperature = attrs.field(
@@ -80,9 +80,11 @@ class Contrastive(Loss):
         return frozenset(HARD_NEGATIVES)
 
     @property
-    def compares_texts(self) -> bool:
-        """Whether equal texts are left out of the denominators."""
-        return self.mask_duplicates
+    def needs(self) -> frozenset[str]:
+        """The numbers of texts, if equal texts are left out of the denominators."""
+        if self.mask_duplicates:
+            return frozenset({"text-ids"})
+        return frozenset()
 
     def compared_by(self, similarity: Similarity) -> Contrastive:
         """Return a copy of the loss that compares vectors by the similarity of the encoder."""

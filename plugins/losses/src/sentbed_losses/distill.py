@@ -42,7 +42,7 @@ class Distill(Taught):
     student's vectors to this width. It is trained with the student, but not saved with it. Default: no layer."""
 
     cites = ("reimers2020multilingual",)
-    needs = frozenset({"anchor", *teachers(frozenset({"anchor"}))})
+    columns = frozenset({"anchor", *teachers(frozenset({"anchor"}))})
     takes = _TEXTS | teachers(_TEXTS)
     targets = teachers(_TEXTS | {"anchor"})
 

@@ -56,14 +56,16 @@ class Flops(Nested):
             )
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """The columns of the inner loss, and that of the queries."""
-        return super().needs | {self.query}
+        return super().columns | {self.query}
 
     @property
-    def scheduled(self) -> bool:
-        """Whether the weights grow, or the inner loss changes with the steps."""
-        return super().scheduled or self.warmup > 0
+    def needs(self) -> frozenset[str]:
+        """What the inner loss needs, and the progress of the stage if the weights grow."""
+        if self.warmup == 0:
+            return super().needs
+        return super().needs | {"progress"}
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(inputs)` and returns a `LossOutput`.
@@ -76,7 +78,7 @@ class Flops(Nested):
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 
         module = FlopsLoss
-        if self.loss.stateful:
+        if "state" in self.loss.needs:
             module = StatefulFlopsLoss
 
         return module(

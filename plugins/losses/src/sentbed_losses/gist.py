@@ -58,7 +58,7 @@ class Gist(Taught):
     """Whether the denominator has the cosines of the positive with other positives."""
 
     cites = ("solatorio2024gistembed",)
-    needs = PAIR | teachers(PAIR)
+    columns = PAIR | teachers(PAIR)
     takes = frozenset(HARD_NEGATIVES) | teachers(frozenset(HARD_NEGATIVES))
     targets = teachers(PAIR.union(HARD_NEGATIVES))
 

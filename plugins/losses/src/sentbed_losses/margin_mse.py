@@ -28,7 +28,7 @@ class MarginMSE(Loss):
     )
 
     cites = ("hofstaetter2020marginmse",)
-    needs = frozenset({"anchor", "positive", "negative", SCORE})
+    columns = frozenset({"anchor", "positive", "negative", SCORE})
     takes = frozenset()
     numbers = frozenset({SCORE})
 

@@ -83,7 +83,7 @@ class Matryoshka(Nested):
 
         losses = {size: self.loss.build(size) for size in self.dimensions}
         module = MatryoshkaLoss
-        if self.loss.stateful:
+        if "state" in self.loss.needs:
             module = StatefulMatryoshkaLoss
 
         return module(losses, self.weights, self.loss)

@@ -16,7 +16,7 @@ def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:
     named_classes: list[tuple[str, Sequence[str]]] = []
     for loss in losses:
         named = loss.name, loss.classes
-        if LABEL in loss.needs and named not in named_classes:
+        if LABEL in loss.columns and named not in named_classes:
             named_classes.append(named)
 
     if len({classes for _, classes in named_classes}) > 1:
@@ -29,7 +29,7 @@ def _different_classes(losses: Sequence[Loss]) -> Iterator[str]:
 
 
 def _union(columns: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Return the union of sets of columns."""
+    """Return the union of sets."""
     return frozenset[str]().union(*columns)
 
 
@@ -41,9 +41,9 @@ class Nested(Loss):
     reads = VECTORS
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """All columns that an inner loss needs."""
-        return _union(loss.needs for loss in inner_parts(self, Loss))
+        return _union(loss.columns for loss in inner_parts(self, Loss))
 
     @property
     def takes(self) -> frozenset[str] | None:
@@ -53,7 +53,7 @@ class Nested(Loss):
             if loss.takes is None:
                 return None
             taken |= loss.takes
-        return taken - self.needs
+        return taken - self.columns
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -74,19 +74,9 @@ class Nested(Loss):
         return ()
 
     @property
-    def compares_texts(self) -> bool:
-        """Whether an inner loss compares texts."""
-        return any(loss.compares_texts for loss in inner_parts(self, Loss))
-
-    @property
-    def scheduled(self) -> bool:
-        """Whether an inner loss changes with the steps."""
-        return any(loss.scheduled for loss in inner_parts(self, Loss))
-
-    @property
-    def stateful(self) -> bool:
-        """Whether an inner loss has a state."""
-        return any(loss.stateful for loss in inner_parts(self, Loss))
+    def needs(self) -> frozenset[str]:
+        """All that an inner loss needs."""
+        return _union(loss.needs for loss in inner_parts(self, Loss))
 
     def check(self) -> Iterator[str]:
         """Yield why losses cannot be inner losses of this loss, or cannot be used together."""
@@ -105,7 +95,7 @@ class Nested(Loss):
 
         for loss in losses:
             for other in losses:
-                columns_of_other = other.needs | (other.takes or frozenset())
+                columns_of_other = other.columns | (other.takes or frozenset())
                 texts_of_other = columns_of_other - other.numbers
                 for column in sorted(loss.numbers & texts_of_other):
                     yield (

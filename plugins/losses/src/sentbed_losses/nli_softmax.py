@@ -32,7 +32,7 @@ class NLISoftmax(Loss):
     name = "nli-softmax"
     other_names = ("SoftmaxLoss",)
     cites = ("conneau2017infersent", "reimers2019sbert")
-    needs = frozenset({"premise", "hypothesis", LABEL})
+    columns = frozenset({"premise", "hypothesis", LABEL})
     takes = frozenset()
 
     classes: tuple[str, ...] = attrs.field(

@@ -22,7 +22,7 @@ class PairClassification(Loss):
 
     name = "classification"
     cites = ("liu2023sentbench",)
-    needs = frozenset({"anchor", "positive"})
+    columns = frozenset({"anchor", "positive"})
     takes = frozenset()
 
     def build(self, width: int) -> Module:

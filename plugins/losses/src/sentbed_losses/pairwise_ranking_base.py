@@ -25,10 +25,10 @@ class Ranking(ScoredPairs):
     scores; a row's positive gets the score 1, each of its hard negatives the score 0."""
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """The columns of scored pairs or of triplets."""
         if self.rows == "scored":
-            return super().needs
+            return super().columns
         return frozenset({"anchor", "positive", "negative"})
 
     @property
@@ -36,7 +36,7 @@ class Ranking(ScoredPairs):
         """Further negatives of triplets."""
         if self.rows == "scored":
             return frozenset()
-        return frozenset(HARD_NEGATIVES) - self.needs
+        return frozenset(HARD_NEGATIVES) - self.columns
 
     @property
     def numbers(self) -> frozenset[str]:

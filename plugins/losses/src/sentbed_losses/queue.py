@@ -59,9 +59,11 @@ class Queue(Contrastive):
             )
 
     @property
-    def stateful(self) -> bool:
-        """Whether there is a memory."""
-        return self.size > 0
+    def needs(self) -> frozenset[str]:
+        """What `info-nce` needs, and a state if there is a memory."""
+        if self.size == 0:
+            return super().needs
+        return super().needs | {"state"}
 
     @property
     def takes(self) -> frozenset[str]:

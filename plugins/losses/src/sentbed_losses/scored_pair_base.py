@@ -13,7 +13,7 @@ class ScoredPairs(Loss):
     """A loss over pairs of texts with a score."""
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """A pair of texts and its score."""
         return frozenset({"anchor", "positive", SCORE})
 

@@ -49,7 +49,7 @@ class SimilarityKL(Taught):
     cites = ("lin2020distilling",)
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """The texts that are compared, and the same texts encoded by a teacher."""
         texts = frozenset({"anchor", "positive"})
         if self.candidates == "row":
@@ -59,7 +59,7 @@ class SimilarityKL(Taught):
     @property
     def takes(self) -> frozenset[str]:
         """Further hard negatives, and the same texts encoded by a teacher."""
-        texts = frozenset(HARD_NEGATIVES) - self.needs
+        texts = frozenset(HARD_NEGATIVES) - self.columns
         return texts | teachers(texts)
 
     @property

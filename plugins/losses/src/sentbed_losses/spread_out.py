@@ -30,8 +30,11 @@ class SpreadOut(Loss):
     cites = ("zhang2017spreadout",)
     takes = frozenset()
 
-    columns: tuple[str, ...] = attrs.field(
-        default=("anchor", "positive"), validator=min_len(1)
+    spread_columns: tuple[str, ...] = attrs.field(
+        default=("anchor", "positive"),
+        alias="columns",
+        metadata={"key": "columns"},
+        validator=min_len(1),
     )
     """Columns of texts whose vectors are spread out. Vectors of different columns are not compared."""
     mean_weight: float = attrs.field(default=1.0, validator=ge(0))
@@ -49,9 +52,9 @@ class SpreadOut(Loss):
             yield "`mean_weight` and `second_moment_weight` are both 0, which is no loss; give one of them"
 
     @property
-    def needs(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
         """The columns whose vectors are spread out."""
-        return frozenset(self.columns)
+        return frozenset(self.spread_columns)
 
     def build(self, width: int) -> Module:
         """Return the module, which is called as `module(vectors)` and returns a `LossOutput`.
@@ -61,7 +64,7 @@ class SpreadOut(Loss):
         from sentbed_losses._torch.spread_out import SpreadOutLoss
 
         return SpreadOutLoss(
-            columns=self.columns,
+            columns=self.spread_columns,
             mean_weight=self.mean_weight,
             second_moment_weight=self.second_moment_weight,
             excess=self.excess,

@@ -21,7 +21,7 @@ class Taught(Loss):
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield a problem for each column of the teacher whose encoder the stage would train."""
-        for column in sorted(self.needs):
+        for column in sorted(self.columns):
             if column.startswith(TEACHER) and column not in place.fixed:
                 yield (
                     f"the loss `{self.name}` takes the column `{column}` from a teacher, and this stage "

@@ -55,7 +55,7 @@ class WeightedSum(Nested):
             losses[name] = loss.build(width)
 
         module = Parts
-        if self.stateful:
+        if "state" in self.needs:
             module = StatefulParts
 
         return module(losses, self.weights, self.losses)

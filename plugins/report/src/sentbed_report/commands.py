@@ -107,19 +107,22 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
         # If there are axes, the names of the cells already say how they differ.
         if data.axes or cell.name == data.baseline:
             continue
+        if not cell.differences:
+            echo(f"{cell.name} and {data.baseline}: {_without_difference(data, cell)}")
+            continue
         echo(f"{cell.name} differs from {data.baseline} in:")
-        for difference in cell.differences or [_without_difference(data, cell)]:
+        for difference in cell.differences:
             echo(f"  {difference}")
     for remark in scoring_remarks(data):
         echo(remark)
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
-    """Return how a cell differs from a baseline with the same recipe: in its seed, or in nothing."""
+    """Return whether a cell with the recipe of the baseline differs from it in its seed."""
     for other in data.cells:
         if other.name == data.baseline and other.seeds != cell.seeds:
-            return "nothing but the seed"
-    return "nothing: recipe and seed are the same"
+            return "the recipes are identical, the seeds are not"
+    return "recipe and seed are identical"
 
 
 @click.command()
@@ -130,9 +133,7 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
     type=click.Path(file_okay=False),
 )
 @click.option("--evaluator", help="Only the scores of this evaluator.")
-@click.option(
-    "--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE."
-)
+@click.option("--protocol", help="Only the scores of this protocol id.")
 @click.option(
     "--metric", help="Only the scores of this metric, such as `uniformity` or `f1`."
 )
@@ -144,7 +145,7 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "latex", "csv", "html", "json"]),
+    type=click.Choice(["text", "markdown", "latex", "csv", "html"]),
     default="text",
     show_default=True,
     help="LaTeX is for the packages booktabs, siunitx and threeparttable.",
@@ -165,14 +166,9 @@ def table(
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
     chooses another. With `--format csv`, the tables are printed as one, with one value per line.
     """
-    import json
-
-    from sentbed.tools import plain
-
     from sentbed_report.selected_tables import named_tables, pivoted, selected_tables
     from sentbed_report.tables.comma_separated import to_csv
     from sentbed_report.tables.html import to_html
-    from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.latex import to_latex
     from sentbed_report.tables.markdown import to_markdown
     from sentbed_report.tables.terminal import to_text
@@ -191,9 +187,6 @@ def table(
     if form == "csv":
         # A value a line names its label of every axis, so that two axes need no table of their own.
         echo(to_csv(named_tables(summaries)), nl=False)
-    elif form == "json":
-        records = plain([to_records(of_form) for of_form in tables])
-        echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
         formats = {
             "text": to_text,

@@ -103,7 +103,7 @@ class RecordedCost:
                 rows.append((_hyphens(name), unit, *amounts))
 
         columns = ("cost", "unit", OWN, *self.shared)
-        return ReportSection(KEY, "What the run took", columns, tuple(rows), _NOTE)
+        return ReportSection(KEY, "Cost", columns, tuple(rows), _NOTE)
 
 
 def _hyphens(name: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
-from sentbed.tools import plain
 
-from sentbed_report.score_protocols import shown
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.read_study_directory import is_study
@@ -30,9 +27,9 @@ def selected_tables(
 ) -> tuple[Summary, ...]:
     """Return the tables of runs and studies: one row per cell and encoder, with means over seeds.
 
-    Runs that differ only in their seed are one cell. `protocol` selects scores by protocol id, or by an entry
-    of the protocol as `ENTRY=VALUE`, such as `classifier.protocol=logistic`. Encoders before training have rows
-    only in tables of runs. Costs of runs are only in the tables of studies, and only if nothing is selected.
+    Runs that differ only in their seed are one cell. `protocol` is the id of a protocol. Encoders before training
+    have rows only in tables of runs. Costs of runs are only in the tables of studies, and only if nothing is
+    selected.
 
     Raises:
         RunError: if no score is left.
@@ -42,13 +39,8 @@ def selected_tables(
     if not of_studies:
         data = attrs.evolve(data, cells=with_runs(data.cells, _without_cost))
 
-    path, _, value = (protocol or "").rpartition("=")
-
-    def entry_of(score: Score) -> str:
-        return _entry(score, path or "id")
-
     data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
-    data = _only(data, "protocol", value or None, entry_of)
+    data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     data = _only(data, "metric", metric, attrgetter("metric"))
     summaries = summarise(data, start=not of_studies)
     if not summaries:
@@ -149,21 +141,3 @@ def _only(
         return attrs.evolve(run, scores=tuple(scores), cost=None)
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))
-
-
-def _entry(score: Score, path: str) -> str:
-    """Return an entry of a score's protocol by its path; empty if there is none.
-
-    The entry is read from the evaluator's part of the protocol; if this part lacks the entry, from the
-    encoder's part.
-    """
-    for part in (score.evaluator_protocol, score.protocol["encoder"]):
-        entry: Any = part
-        for name in path.split("."):
-            if not isinstance(entry, Mapping):
-                entry = None
-                break
-            entry = entry.get(name)
-        if entry is not None:
-            return shown(plain(entry))
-    return ""

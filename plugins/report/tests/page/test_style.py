@@ -39,5 +39,6 @@ def test_every_class_of_the_style_sheet_is_one_that_a_page_has():
     states = {f"state-{status}" for status in get_args(CellStatus)} | set(
         get_args(CellStatus)
     )
-    colours = {f"c{place}" for place in range(6)}
+    tones = {"best", "alike", "worse"}
+    colours = {f"c{place}" for place in range(6)} | tones
     assert styled - classes_in_sources() - states - colours - set(KINDS) == set()

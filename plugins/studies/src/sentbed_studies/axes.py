@@ -16,12 +16,6 @@ from sentbed_studies.study_config import StudyTable
 MOST_COMBINATIONS = 100_000
 """Maximum number of combinations of labels, before `exclude` removes some."""
 
-MOST_CELLS = 2_000
-"""Maximum number of cells of a study."""
-
-MOST_RUNS = 20_000
-"""Maximum number of runs of a study: cells times seeds times prompts."""
-
 Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """Selection of cells: axis -> label or labels. A cell must have one of these labels on each of these axes."""
 
@@ -316,7 +310,9 @@ def combinations(
     names = [axis.name for axis in axes]
     labels_of_axes = [axis.labels for axis in axes]
     count = math.prod(map(len, labels_of_axes))
-    _require_at_most(count, "combinations", MOST_COMBINATIONS, document)
+    if count > MOST_COMBINATIONS:
+        message = f"the axes make {count:,} combinations, more than {MOST_COMBINATIONS:,}; take labels out"
+        raise RecipeError([document.problem(message, ("study", "axes"))])
 
     cells: dict[str, Combination] = {}
     for row in itertools.product(*labels_of_axes):
@@ -334,9 +330,6 @@ def combinations(
         message = "`exclude` leaves no cell; take an entry out"
         raise RecipeError([document.problem(message, ("study", "exclude"))])
 
-    _require_at_most(len(cells), "cells", MOST_CELLS, document)
-    runs = len(cells) * max(len(table.seeds), 1) * max(len(table.prompts), 1)
-    _require_at_most(runs, "runs", MOST_RUNS, document)
     return tuple(cells.values())
 
 
@@ -350,20 +343,6 @@ def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination
             settings[path] = value
             setters[path] = axis.name
     return Combination(labels, settings, setters)
-
-
-def _require_at_most(
-    count: int,
-    what: str,
-    most: int,
-    document: Document,
-) -> None:
-    if count > most:
-        message = (
-            f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, or make "
-            "several studies"
-        )
-        raise RecipeError([document.problem(message, ("study", "axes"))])
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:
@@ -445,22 +424,6 @@ def unknown_labels(
         for label in as_tuple(labels):
             if label in axis.labels:
                 continue
-            hint = suggest(label_of(axis, label), axis.labels)
+            hint = suggest(label, axis.labels)
             message = f"the axis `{name}` has no label `{label}`.{hint}"
             yield document.problem(message, place)
-
-
-def label_of(axis: Axis, text: str) -> str:
-    """Return the label that a user means by `text`.
-
-    If `text` is not a label, but the number of exactly one label, return this label; otherwise return `text`.
-    """
-    if text in axis.labels or axis.numbers is None:
-        return text
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if axis.numbers.count(number) == 1:
-        return axis.labels[axis.numbers.index(number)]
-    return text

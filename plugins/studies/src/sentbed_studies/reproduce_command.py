@@ -41,7 +41,7 @@ from sentbed_studies.study_command import (
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check every cell, and print the plan; run nothing.",
+    help="Say what the cells take, and print the plan; run nothing.",
 )
 def reproduce(
     what: str | None,
@@ -66,7 +66,8 @@ def reproduce(
     from sentbed.tools import load_plugins
 
     from sentbed_studies.paper_recipe_files import find_papers, find_table
-    from sentbed_studies.study import read_study
+    from sentbed_studies.study import read_study, require_runtimes
+    from sentbed_studies.study_needs import needs_of
     from sentbed_studies.study_plan import plan_study
 
     papers = find_papers(recipes)
@@ -77,9 +78,12 @@ def reproduce(
     plugins = load_plugins()
     labels = entries(only)
     file = find_table(papers, paper, table)
-    # With `only=()`, missing files are remarks of the plan.
-    selected = () if dry_run else labels or None
-    study = read_study(file, overrides, plugins, only=selected)
+    study = read_study(file, overrides, plugins, check_files=False)
+    cells = study.only(labels) if labels else study
+    echo(needs_of(cells, plugins), err=not dry_run)
+    if not dry_run:
+        study = read_study(file, overrides, plugins, only=labels or None)
+        require_runtimes(cells)
     directory = Path(out or Path("studies") / study.name)
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():

@@ -25,10 +25,8 @@ from sentbed_studies.axes import (
     Axis,
     Combination,
     Entry,
-    as_tuple,
     baseline_of,
     combinations,
-    label_of,
     matches_any,
     read_axes,
     unknown_labels,
@@ -82,15 +80,6 @@ class Excluded:
     """Axis -> label."""
 
 
-@attrs.frozen
-class Remark:
-    """Problem of cells that are not to be run now, such as a missing file."""
-
-    message: str
-    cells: tuple[str, ...]
-    """Names of the cells."""
-
-
 @attrs.frozen(eq=False)
 class Study:
     """A recipe with `[study]`, expanded to its cells and checked."""
@@ -105,8 +94,6 @@ class Study:
     """Name of the cell with which the others are compared; None if the study has no baseline."""
     document: Document
     """Parsed file, with extended recipes and overrides applied."""
-    remarks: tuple[Remark, ...] = ()
-    """Problems of cells that are not to be run now."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,7 +118,7 @@ class Study:
         Raises:
             RecipeError: if an entry names an unknown axis or label, or if no cell matches.
         """
-        entries = with_labels_of_axes(entries, self.axes)
+        require_labels(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
             message = "no cell of the study is among those asked for; ask for others"
@@ -139,19 +126,7 @@ class Study:
         excluded = tuple(
             cell for cell in self.excluded if matches_any(cell.labels, entries)
         )
-
-        names = {cell.name for cell in cells}
-        remarks = []
-        for remark in self.remarks:
-            selected = tuple(name for name in remark.cells if name in names)
-            if selected:
-                remarks.append(Remark(remark.message, selected))
-        return attrs.evolve(
-            self,
-            cells=cells,
-            excluded=excluded,
-            remarks=tuple(remarks),
-        )
+        return attrs.evolve(self, cells=cells, excluded=excluded)
 
 
 def read_study(
@@ -160,7 +135,6 @@ def read_study(
     plugins: Plugins | None = None,
     check_files: bool = True,
     only: Entries | None = None,
-    on_this_machine: bool = True,
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
@@ -172,9 +146,8 @@ def read_study(
             if the axes set its value, unless they set the same value in all cells.
         plugins: By default the installed ones.
         check_files: Whether to check that files and models exist, as in `load_recipe`.
-        only: Cells that are to be run now, as in `Study.only`; by default all. If files of other cells are
-            missing on this machine, this is a remark and no error.
-        on_this_machine: Whether the cells are run on this machine, so that their runtime must be available.
+        only: Cells that are to be run now, as in `Study.only`; by default all. Files of the other cells are not
+            checked.
 
     Raises:
         RecipeError: with all problems; a problem that several cells have is listed once.
@@ -182,7 +155,7 @@ def read_study(
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
     base = Path(path).resolve().parent
-    return expand(document, plugins, base, check_files, only, on_this_machine)
+    return expand(document, plugins, base, check_files, only)
 
 
 def expand(
@@ -191,7 +164,6 @@ def expand(
     base: Path,
     check_files: bool = True,
     only: Entries | None = None,
-    on_this_machine: bool = True,
 ) -> Study:
     """Return the study of a document, with file paths relative to `base`.
 
@@ -203,18 +175,16 @@ def expand(
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
     every = combinations(table, axes, document)
-    prompts = read_prompts(table, axes, document, base)
+    prompts = read_prompts(table, axes, document)
 
-    entries = None if only is None else with_labels_of_axes(only, axes)
-    _require_none(refused_overrides(document, axes))
+    if only is not None:
+        require_labels(only, axes)
+    _require_none(refused_overrides(document, axes, prompts))
 
     reader = _CellReader(document, table, prompts, plugins, base)
-    checked = _check_combinations(reader, every, entries, check_files, on_this_machine)
+    checked = _check_combinations(reader, every, only, check_files)
     _require_none(_with_cell_named(checked.faults, len(every)))
 
-    remarks = []
-    for message, names in checked.remarks.items():
-        remarks.append(Remark(message, tuple(names)))
     labels_of_baseline = baseline_of(table, axes)
     baseline = None
     if labels_of_baseline is not None:
@@ -228,7 +198,6 @@ def expand(
         excluded=tuple(checked.excluded),
         baseline=baseline,
         document=document,
-        remarks=tuple(remarks),
     )
 
     # The order matters: a problem may be the cause of later ones.
@@ -247,33 +216,20 @@ class _CheckedCombinations:
     excluded: list[Excluded] = attrs.field(factory=list)
     faults: dict[Problem, list[str]] = attrs.field(factory=dict)
     """Problem because of which the study cannot be run -> names of the cells that have it."""
-    remarks: dict[str, list[str]] = attrs.field(factory=dict)
-    """Message about something that is missing -> names of the cells that lack it, none of which is run now."""
 
 
 def _check_combinations(
     reader: _CellReader,
     every: Sequence[Combination],
-    entries: Entries | None,
+    only: Entries | None,
     check_files: bool,
-    on_this_machine: bool,
 ) -> _CheckedCombinations:
-    """Check every combination. `entries` is `only` of `expand`, which describes the other arguments, too."""
+    """Check every combination; `expand` describes the arguments."""
     checked = _CheckedCombinations()
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = reader.recipes(combination, check_files, on_this_machine)
-        is_left_out = entries is not None and not matches_any(labels, entries)
-        if problems and check_files and is_left_out:
-            # The cell is not run now: check it again, without regard to what this machine lacks.
-            missing = problems
-            recipes, problems = reader.recipes(
-                combination, check_files=False, on_this_machine=False
-            )
-            if recipes:
-                for problem in missing:
-                    checked.remarks.setdefault(str(problem), []).append(name)
-
+        is_run_now = only is None or matches_any(labels, only)
+        recipes, problems = reader.recipes(combination, check_files and is_run_now)
         if recipes:
             seeds = reader.table.seeds
             checked.cells.extend(_cells_of_seeds(combination, recipes, seeds))
@@ -323,29 +279,26 @@ def _require_none(problems: Iterable[Problem]) -> None:
         raise RecipeError(listed)
 
 
-def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
-    """Return the entries with the labels of the axes: if a label is `3e-3`, an entry may write it `0.003`.
-
-    Raises:
-        RecipeError: if an entry names an unknown axis or label.
-    """
-    axis_named = {axis.name: axis for axis in axes}
-    problems = []
-    with_labels = []
+def require_labels(entries: Entries, axes: Sequence[Axis]) -> None:
+    """Raise `RecipeError` if an entry of `--only` names an unknown axis or label."""
+    problems: list[Problem] = []
     for entry in entries:
-        labels = {}
-        for name, alternatives in entry.items():
-            labels[name] = as_tuple(alternatives)
-            if name in axis_named:
-                axis = axis_named[name]
-                labels[name] = tuple(label_of(axis, label) for label in labels[name])
-        with_labels.append(labels)
-        for problem in unknown_labels(labels, axes, Document.of({}), ("--only",)):
+        for problem in unknown_labels(entry, axes, Document.of({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
             problems.append(attrs.evolve(problem, path=path))
-
     _require_none(problems)
-    return with_labels
+
+
+def require_runtimes(study: Study) -> None:
+    """Raise `RecipeError` if the runtime of a cell is not available on this machine."""
+    problems: dict[str, Problem] = {}
+    for cell in study.cells:
+        reason = cell.recipe.runtime.unavailable()
+        if reason:
+            document = cell.recipe.document
+            message = f"{reason} (cell `{cell.name}`)"
+            problems.setdefault(reason, document.problem(message, ("runtime",)))
+    _require_none(problems.values())
 
 
 def read_table(
@@ -380,7 +333,8 @@ def find_cell(
         message = unknown_cell(name, list(by_name))
         raise RecipeError([document.problem(message, ("study",))])
 
-    _require_none(refused_overrides(document, axes))
+    prompts = read_prompts(table, axes, document)
+    _require_none(refused_overrides(document, axes, prompts))
 
     combination = by_name[name]
     cell, problems = cell_document(document, combination)
@@ -399,48 +353,39 @@ class _CellReader:
     base: Path
 
     def recipes(
-        self,
-        combination: Combination,
-        check_files: bool,
-        on_this_machine: bool,
-    ) -> tuple[dict[str, Recipe], Sequence[Problem]]:
+        self, combination: Combination, check_files: bool
+    ) -> tuple[dict[str, Recipe], list[Problem]]:
         """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
 
         In a study without prompts, the label is empty. If the combination has a problem with any prompt, return
-        no recipes but the problems, since cells are compared under all prompts. `expand` describes the other
-        arguments.
+        no recipes but the problems, since cells are compared under all prompts.
         """
         if not self.prompts:
-            recipe, problems = self._recipe(combination, check_files, on_this_machine)
+            recipe, problems = self._recipe(combination, check_files)
             return {} if recipe is None else {"": recipe}, problems
 
         recipes = {}
-        labels: dict[Problem, list[str]] = {}
+        labels_of_problem: dict[Problem, list[str]] = {}
         for prompt in self.prompts:
-            prompted = prompt.applied_to(combination)
-            recipe, problems = self._recipe(prompted, check_files, on_this_machine)
+            recipe, problems = self._recipe(prompt.applied_to(combination), check_files)
             if recipe is not None:
                 recipes[prompt.label] = recipe
             for problem in problems:
-                labels.setdefault(problem, []).append(prompt.label)
-
-        if not labels:
-            return recipes, ()
+                labels_of_problem.setdefault(problem, []).append(prompt.label)
 
         faults = []
-        for problem, labels_with_problem in labels.items():
+        for problem, labels in labels_of_problem.items():
             message = problem.message
-            if len(labels_with_problem) < len(self.prompts):
-                message = f"with the prompt `{labels_with_problem[0]}`: {message}"
+            if len(labels) < len(self.prompts):
+                message = f"with the prompt `{labels[0]}`: {message}"
             faults.append(attrs.evolve(problem, message=message))
-        return {}, faults
+        if faults:
+            return {}, faults
+        return recipes, []
 
     def _recipe(
-        self,
-        combination: Combination,
-        check_files: bool,
-        on_this_machine: bool,
-    ) -> tuple[Recipe | None, Sequence[Problem]]:
+        self, combination: Combination, check_files: bool
+    ) -> tuple[Recipe | None, list[Problem]]:
         """Return the recipe of a combination and no problems, or None and the problems."""
         cell, problems = cell_document(self.document, combination)
         try:
@@ -448,24 +393,17 @@ class _CellReader:
             check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems
-
         if problems:
             return None, problems
 
-        runtime = recipe.runtime
-        message = None
-        if runtime.processes > 1:
+        if recipe.runtime.processes > 1:
             message = (
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-        elif check_files and on_this_machine:
-            message = runtime.unavailable()
-        if message:
             return None, [cell.problem(message, ("runtime",))]
-
-        runtime = runtime.with_threads(self.table.threads)
-        return attrs.evolve(recipe, runtime=runtime), ()
+        runtime = recipe.runtime.with_threads(self.table.threads)
+        return attrs.evolve(recipe, runtime=runtime), []
 
 
 def _no_cells(study: Study) -> Iterator[Problem]:

@@ -25,7 +25,7 @@ class StudyCells(StudyTable):
         base: Path,
     ) -> Variants:
         """Return the recipes of all cells, after checking them; see `study.expand`."""
-        study = expand(document, plugins, base, on_this_machine=False)
+        study = expand(document, plugins, base)
         require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)

@@ -121,20 +121,20 @@ def run(
     """
     from sentbed.tools import load_plugins
 
-    from sentbed_studies.study import read_study, require_cells_of_labels
+    from sentbed_studies.study import (
+        read_study,
+        require_cells_of_labels,
+        require_runtimes,
+    )
     from sentbed_studies.study_plan import plan_study
     from sentbed_studies.study_reports import is_older, write_reports
 
     plugins = load_plugins()
     selection = entries(only)
     on_this_machine = where == "local"
-    expanded = read_study(
-        recipe,
-        overrides,
-        plugins,
-        only=selection or None,
-        on_this_machine=on_this_machine,
-    )
+    expanded = read_study(recipe, overrides, plugins, only=selection or None)
+    if on_this_machine:
+        require_runtimes(expanded.only(selection) if selection else expanded)
     if not selection:
         require_cells_of_labels(expanded)
 

@@ -25,12 +25,10 @@ from sentbed_studies.confirmation import (
     fresh_seeds_in_words,
 )
 from sentbed_studies.shared_work_plan import Work, plan_work
-from sentbed_studies.study import Entries, Remark, Study
+from sentbed_studies.study import Entries, Study
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
-SHOWN = 3
-"""Maximum number of cells that a remark names."""
 
 
 @attrs.frozen(eq=False)
@@ -251,7 +249,7 @@ def _cores() -> int:
 
 
 def _description(study: Study) -> Iterator[str]:
-    """Yield lines on the study's axes, prompts, excluded cells and remarks."""
+    """Yield lines on the study's axes, prompts and excluded cells, and on labels that are equal."""
     for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
 
@@ -269,9 +267,6 @@ def _description(study: Study) -> Iterator[str]:
     for message in labels_that_are_equal(study.axes):
         yield f"  remark: {message}"
 
-    for remark in study.remarks:
-        yield f"  not here: {remark_text(remark)}"
-
 
 def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
     """Return in words which runs with fresh seeds there are."""
@@ -282,11 +277,3 @@ def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
     cell = confirmation.work.tasks[0].cell.name
     verb = "is" if confirmation.unfinished else "was"
     return f"the chosen cell, {cell}, {verb} run with {seeds}"
-
-
-def remark_text(remark: Remark) -> str:
-    """Return a remark as text: the names of its first cells, and the message."""
-    cells = "; ".join(remark.cells[:SHOWN])
-    if len(remark.cells) > SHOWN:
-        cells += " and others"
-    return f"{cells}: {remark.message}"

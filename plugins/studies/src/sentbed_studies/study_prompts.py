@@ -8,17 +8,14 @@ scores are equal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed import locate
-from sentbed.errors import Problem, RecipeError, SentbedError, printable
-from sentbed.helpers import read_lines
+from sentbed.errors import Problem, RecipeError, printable
 from sentbed.tools import Document, KeyPath
 from sentbed_report.formatting import count
 
-from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
+from sentbed_studies.axes import Axis, Combination, Names, leaves, names_of_path
 from sentbed_studies.study_config import StudyTable
 
 PROMPT_PATH = "encoder.prompt"
@@ -55,11 +52,8 @@ def read_prompts(
     table: StudyTable,
     axes: Sequence[Axis],
     document: Document,
-    base: Path,
 ) -> tuple[StudyPrompt, ...]:
     """Return the prompts of `[study]`; empty without `prompts`.
-
-    Paths of files are relative to the recipe file that names them; to `base` if the document has no file.
 
     Raises:
         RecipeError: with all problems of the prompts.
@@ -69,44 +63,28 @@ def read_prompts(
     for index, content in enumerate(table.prompts):
         place = (*_PLACE, index)
         try:
-            prompts += _prompts_of(content, place, document, base)
-        except (ValueError, SentbedError, OSError) as error:
+            prompts.append(_prompt(content, place))
+        except ValueError as error:
             problems.append(document.problem(str(error), place))
 
     if not problems and table.prompts:
         problems += _problems_among_prompts(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
-        problems += _problems_with_overrides(prompts, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
 
 
-def _prompts_of(
-    content: str | Mapping[str, Any],
-    place: KeyPath,
-    document: Document,
-    base: Path,
-) -> Iterator[StudyPrompt]:
-    """Yield the prompts of one entry of `prompts`.
-
-    Raises:
-        ValueError: if the entry is wrong.
-        SentbedError, OSError: if its file cannot be read.
-    """
+def _prompt(content: str | Mapping[str, Any], place: KeyPath) -> StudyPrompt:
+    """Return the prompt of one entry of `prompts`. Raises `ValueError` if the entry is wrong."""
     if isinstance(content, str):
         settings = {PROMPT_PATH: {"template": content}}
-        yield StudyPrompt(_checked_label(content), settings, place)
-        return
+        return StudyPrompt(_checked_label(content), settings, place)
 
     rest = {key: value for key, value in content.items() if key != "label"}
     label = content.get("label")
     if label is not None and not isinstance(label, str):
         raise ValueError(f"the `label` is {label!r:.80}, expected a string")
-
-    if "file" in rest and "line" not in rest and label is None:
-        yield from _prompts_of_file(rest, place, document, base)
-        return
 
     if label is None:
         label = rest.get("template")
@@ -114,38 +92,7 @@ def _prompts_of(
         message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
         raise ValueError(message)  # noqa: TRY004 - a fault of the recipe
 
-    yield StudyPrompt(_checked_label(label), _settings(rest), place)
-
-
-def _prompts_of_file(
-    content: Mapping[str, Any],
-    place: KeyPath,
-    document: Document,
-    base: Path,
-) -> Iterator[StudyPrompt]:
-    """Yield a prompt for each line of a file of templates."""
-    location = content["file"]
-    if not isinstance(location, str):
-        raise ValueError(f"the `file` is {location!r:.80}, expected a path")  # noqa: TRY004 - of the recipe
-
-    if ":" in location:
-        path = locate(location)
-    else:
-        path = _directory_of(place, document, base) / location
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            label = _checked_label(f"{path.name}:{number}")
-            yield StudyPrompt(label, _settings({**content, "line": number}), place)
-
-
-def _directory_of(
-    place: KeyPath,
-    document: Document,
-    base: Path,
-) -> Path:
-    """Return the directory of the recipe file that sets the value at a key path."""
-    file, _ = document.place(place)
-    return base if file is None else Path(file).resolve().parent
+    return StudyPrompt(_checked_label(label), _settings(rest), place)
 
 
 def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,66 +166,31 @@ def _problems_with_axes(
     document: Document,
 ) -> Iterator[Problem]:
     """Yield a problem for each axis that sets a value that a prompt sets, and for an axis named `prompt`."""
+    paths_of_prompts = set()
+    for prompt in prompts:
+        for path in prompt.settings:
+            paths_of_prompts.add(names_of_path(document, path))
+
     for axis in axes:
+        place = ("study", "axes", axis.name)
         if axis.name == "prompt":
             message = (
                 "the axis has the name of the column of `prompts`; call it otherwise"
             )
-            yield document.problem(message, ("study", "axes", axis.name))
+            yield document.problem(message, place)
 
-        paths: dict[str, None] = {}
-        for settings in axis.settings.values():
-            for path, value in settings.items():
-                paths |= dict.fromkeys(_paths_of_values(path, value))
-        for path in paths:
-            if _is_replaced(path, prompts, document):
+        for path in axis.paths(document):
+            names = tuple(path.split("."))
+            if any(_overlap(names, of_prompt) for of_prompt in paths_of_prompts):
                 message = (
-                    f"the axis sets `{path}`, and so do the `prompts` of the study, which are the same in "
-                    "all cells, as cells are compared prompt by prompt: take it out of the axis, or, for "
-                    "prompts of a cell's own, take `prompts` out and give the axis a label for each; tests "
-                    "then compare these labels, and count no prompts as a source of chance"
+                    f"the axis sets `{path}`, and so do the `prompts` of the study, which are the same in all "
+                    "cells; take it out of the axis, or make the prompts labels of an axis"
                 )
-                yield document.problem(message, ("study", "axes", axis.name))
+                yield document.problem(message, place)
                 break
 
 
-def _problems_with_overrides(
-    prompts: Sequence[StudyPrompt], document: Document
-) -> Iterator[Problem]:
-    """Yield a problem for each override of a value that a prompt sets."""
-    for override in document.overrides:
-        path = override.partition("=")[0].strip()
-        value = document.value(document.key_path(path))
-        paths = _paths_of_values(path, value)
-        if any(_is_replaced(inner, prompts, document) for inner in paths):
-            message = (
-                f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
-                "or change the prompts (`--set study.prompts=[...]`)"
-            )
-            yield Problem(message, path)
-
-
-def _paths_of_values(path: str, value: Any) -> Iterator[str]:
-    """Yield `path`; if `value` is a table or an array, yield the path of each single value in it instead."""
-    if isinstance(value, list):
-        value = dict(enumerate(value))
-    if not isinstance(value, Mapping) or not value:
-        yield path
-        return
-    for key, inner in value.items():
-        yield from _paths_of_values(f"{path}.{key}", inner)
-
-
-def _is_replaced(
-    path: str,
-    prompts: Sequence[StudyPrompt],
-    document: Document,
-) -> bool:
-    """Whether a prompt sets the value at `path`, or a table that contains this value."""
-    names = names_of_path(document, path)
-    for prompt in prompts:
-        for of_prompt in prompt.settings:
-            names_of_prompt = names_of_path(document, of_prompt)
-            if names[: len(names_of_prompt)] == names_of_prompt:
-                return True
-    return False
+def _overlap(first: Names, second: Names) -> bool:
+    """Whether a path is the other one, or a table that contains it."""
+    length = min(len(first), len(second))
+    return first[:length] == second[:length]

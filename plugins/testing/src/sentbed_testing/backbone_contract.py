@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from sentbed.helpers import pad
-from sentbed.protocols import Backbone, BuildContext, BuiltBackbone
+from sentbed.protocols import POOLER_NEEDS, Backbone, BuildContext, BuiltBackbone
 from torch import Tensor
 from torch.nn import Module
 from torch.testing import assert_close
 
-from sentbed_testing.component_contract import ComponentContract
+from sentbed_testing.component_contract import ComponentContract, require_known_words
 from sentbed_testing.sentences import SENTENCES
 
 MAX_LENGTH = 16
@@ -87,6 +87,7 @@ class BackboneContract(ComponentContract):
     def test_offers(self, component: Backbone) -> None:
         """Its states contain what it offers, if `BuildContext.needs` asks for it."""
         offers = component.offers or frozenset()
+        require_known_words(offers, POOLER_NEEDS)
         for need in offers & FIELDS.keys():
             backbone = built_backbone(component, frozenset({need}))
             with torch.no_grad():

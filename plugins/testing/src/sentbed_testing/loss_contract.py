@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from sentbed.protocols import LABEL, PROGRESS, Loss, LossOutput
+from sentbed.protocols import LABEL, LOSS_NEEDS, PROGRESS, Loss, LossOutput
 from torch import Tensor
 from torch.nn import Module
 from torch.testing import assert_close
@@ -25,6 +25,10 @@ class LossContract(ModuleContract):
 
     component: ClassVar[Loss]
 
+    def test_needs_are_words_that_engines_know(self, component: Loss) -> None:
+        """What it `needs` are words of `LOSS_NEEDS`; its columns are in `columns`."""
+        assert component.needs <= LOSS_NEEDS.keys()
+
     def inputs(
         self,
         component: Loss,
@@ -36,13 +40,13 @@ class LossContract(ModuleContract):
 
         They have all columns that the loss needs; with `takes`, also the columns that it may use.
         """
-        columns = set(component.needs)
+        columns = set(component.columns)
         if takes:
             columns |= component.takes or component.numbers
 
         generator = torch.Generator().manual_seed(seed)
         inputs: Inputs = {}
-        if component.scheduled:
+        if "progress" in component.needs:
             inputs[PROGRESS] = torch.tensor(0.25)
 
         for number, name in enumerate(sorted(columns)):
@@ -53,7 +57,7 @@ class LossContract(ModuleContract):
             else:
                 vectors = torch.randn(rows, self.width, generator=generator)
                 inputs[name] = vectors.requires_grad_()
-                if component.compares_texts:
+                if "text-ids" in component.needs:
                     first = rows * (number + len(columns) * seed)
                     inputs[f"{name}.id"] = torch.arange(first, first + rows)
 
@@ -62,7 +66,7 @@ class LossContract(ModuleContract):
     def arguments(self, component: Any) -> tuple[Any, ...]:
         """Return random inputs and, for a loss that has a state, its state after two steps."""
         inputs = self.inputs(component)
-        if not component.stateful:
+        if "state" not in component.needs:
             return (inputs,)
 
         module: Any = seeded_module(component, self.width)
@@ -129,9 +133,9 @@ class LossContract(ModuleContract):
         component: Loss,
         module: Any,
     ) -> None:
-        """A `stateful` loss returns detached tensors with the names and shapes of `initial_state()`."""
+        """A loss that needs a `state` returns detached tensors with the names and shapes of `initial_state()`."""
         state = self.first_step(module, self.inputs(component)).state
-        if not component.stateful:
+        if "state" not in component.needs:
             assert state is None
             return
 

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from sentbed.protocols import Pooler, TokenStates, TokenVectors
+from sentbed.protocols import POOLER_NEEDS, Pooler, TokenStates, TokenVectors
 from torch import Tensor
 from torch.nn import Module
 from torch.testing import assert_close
 from torch.utils._pytree import tree_map_only
 
+from sentbed_testing.component_contract import require_known_words
 from sentbed_testing.module_contract import ModuleContract, with_gradient
 from sentbed_testing.token_states import LENGTHS, random_states
 
@@ -23,6 +24,10 @@ class PoolerContract(ModuleContract):
     """Tests of a pooler."""
 
     component: ClassVar[Pooler]
+
+    def test_needs(self, component: Pooler) -> None:
+        """No word of its `needs` is a misspelt one of `POOLER_NEEDS`."""
+        require_known_words(component.needs, POOLER_NEEDS)
 
     def states(
         self,

@@ -1,4 +1,4 @@
-"""Tracker that shows a run on the terminal: progress bars with rate and time left, losses and scores."""
+"""Tracker that shows a run on the terminal: progress bars with the time left, losses and scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
 from sentbed import hookimpl
 from sentbed.errors import printable
 from sentbed.protocols import Evaluation, Run, StepResult
@@ -15,7 +14,7 @@ from sentbed.tools import STATES
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 SCORES_PER_LINE = 4
 """Maximum number of scores that are shown of an evaluation during a stage."""
@@ -24,50 +23,38 @@ LINE_EVERY_SECONDS = 15.0
 """Seconds between progress lines if the output is not a terminal."""
 
 
-@attrs.frozen
-class _Start:
-    """Start of a stage or of a part of an evaluation, from which its pace is computed."""
-
-    name: str
-    done: int
-    """Amount that was done before the start, such as the steps that were taken before a run was resumed."""
-    time: float
-
-
 class ConsoleTracker:
     """Shows a run on standard error: with progress bars on a terminal, otherwise as plain lines."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._part = ""
-        """Part of an evaluation that the bar shows; empty during a stage."""
+        """Progress of a stage, or of a part of an evaluation."""
+        self._name = ""
+        """Name of what progresses."""
         self._score = ""
         """Text of the last validation score."""
         self._last_line = 0.0
         """Time of the last progress line."""
-        self._done: dict[str, int] = {}
-        """For the stage in which the run was resumed: number of steps that had been taken before."""
-        self._start = _Start("", 0, 0.0)
+        self._resumed: tuple[str, int] | None = None
+        """Name of the stage in which the run was resumed, and the number of steps that were taken before."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Show the name of the run and its directory."""
-        self._open()
+        self._resumed = None
         self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
     def run_resumed(self, run: Run) -> None:
-        """Show the name of the resumed run, the checkpoint from which it continues, and its directory."""
-        self._open()
-        checkpoints = run.facts.get("resumed") or [{"stage": 0, "step": 0}]
-        stage, step = checkpoints[-1]["stage"], checkpoints[-1]["step"]
+        """Show the name of the resumed run, the place from which it continues, and its directory."""
+        position = run.facts["resumed"][-1]
+        self._resumed = None
         where = "after its last stage"
-        if stage < len(run.recipe.stage):
-            name = run.recipe.stage[stage].name
-            self._done[name] = step
-            where = f"at stage {name} step {step}"
+        if position["stage"] < len(run.recipe.stage):
+            stage = run.recipe.stage[position["stage"]].name
+            self._resumed = (stage, position["step"])
+            where = f"at stage {stage} step {position['step']}"
         self._say(f"{run.name} resumed {where}, writes to {run.directory}")
 
     @hookimpl
@@ -78,8 +65,6 @@ class ConsoleTracker:
     @hookimpl
     def evaluation_started(self, evaluator: str, encoder: str) -> None:
         """Show which encoder is evaluated by which evaluator."""
-        # The parts of two evaluations may have the same names.
-        self._start = _Start("", 0, 0.0)
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl
@@ -90,23 +75,11 @@ class ConsoleTracker:
         done: int,
         total: int,
     ) -> None:
-        """Show the progress of a part of an evaluation, such as the encoding of texts, in a bar of its own."""
-        if self._console is None:
-            return
-
-        if not self._console.is_terminal:
-            if self._start.name != what:
-                self._start = _Start(what, done, time.monotonic())
-            times = self._times(done, total)
-            self._say_sometimes(f"{evaluator}: {what} {done} of {total}{times}")
-            return
-
-        if self._progress is None or what != self._part:
-            self._stop()
-            self._open_bar(what, total, done, transient=True)
-            self._part = what
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done, total=total)
+        """Show the progress of a part of an evaluation, such as the encoding of texts."""
+        name = f"{evaluator}: {what}"
+        if name != self._name:
+            self._open_bar(name, total, done)
+        self._advance(done, total)
 
     @hookimpl
     def scores_ready(self, evaluation: Evaluation) -> None:
@@ -114,25 +87,18 @@ class ConsoleTracker:
         from rich.table import Table
         from sentbed.helpers import score_text
 
-        self._stop()
-        if self._console is None:
-            return
-
+        self._close_bar()
         table = Table(box=None, padding=(0, 2, 0, 2))
         for name in ("task", "metric", "protocol"):
             table.add_column(name)
-
         table.add_column("value", justify="right")
-
-        for score in evaluation.scores:
-            names = map(printable, (score.task, score.metric, score.protocol_name))
-            table.add_row(*names, score_text(score.value))
-
-        self._console.print(table)
 
         skipped: dict[str, None] = {}
         for score in evaluation.scores:
+            names = map(printable, (score.task, score.metric, score.protocol_name))
+            table.add_row(*names, score_text(score.value))
             skipped |= dict.fromkeys(score.skipped)
+        self._open_console().print(table)
 
         if skipped:
             self._say(
@@ -142,77 +108,22 @@ class ConsoleTracker:
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
         """Open the progress bar of a stage."""
-        if self._console is None:
-            return
-
-        self._stop()
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
-        done = self._done.pop(stage, 0)
-        self._start = _Start(stage, done, time.monotonic())
-        if self._console.is_terminal:
-            self._open_bar(stage, total_steps, done)
-
-    def _open_bar(
-        self,
-        what: str,
-        total: int,
-        done: int,
-        transient: bool = False,
-    ) -> None:
-        """Open a progress bar; a transient bar disappears when it is closed."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[live]}"),
-            console=self._console,
-            transient=transient,
-        )
-        self._task = self._progress.add_task(
-            printable(what),
-            total=total,
-            completed=done,
-            rate="",
-            live="",
-        )
-        self._progress.start()
+        done = 0
+        if self._resumed is not None and self._resumed[0] == stage:
+            done = self._resumed[1]
+        self._open_bar(stage, total_steps, done)
 
     @hookimpl
     def step_finished(
         self,
-        stage: str,
         step: int,
         total_steps: int,
         result: StepResult,
     ) -> None:
         """Advance the progress bar, and show the loss and the last validation score."""
-        live = f"loss {result.loss:.4f}{self._score}"
-        if self._progress is not None and self._task is not None:
-            speed = self._progress.tasks[0].speed
-            rate = f"{speed:.2f} steps/s" if speed else ""
-            self._progress.update(
-                self._task,
-                completed=step,
-                rate=rate,
-                live=live,
-            )
-            return
-
-        times = self._times(step, total_steps)
-        self._say_sometimes(f"{stage}: step {step} of {total_steps}, {live}{times}")
+        self._advance(step, total_steps, f", loss {result.loss:.4f}{self._score}")
 
     @hookimpl
     def validated(
@@ -242,20 +153,12 @@ class ConsoleTracker:
         """
         from sentbed.helpers import score_digits, score_text
 
-        scores = []
+        parts = []
         for score in evaluation.scores:
             if score.protocol_id == evaluation.scores[0].protocol_id:
-                scores.append(score)
-
-        parts = []
-        for score in scores[:SCORES_PER_LINE]:
-            digits = score_digits([score.value])
-            value = score_text(score.value, digits)
-            parts.append(f"{score.task} {score.metric} {value}")
-
-        if len(scores) > SCORES_PER_LINE:
-            parts.append(f"and {len(scores) - SCORES_PER_LINE} more")
-        self._say(f"step {step}: {encoder}: {', '.join(parts)}")
+                value = score_text(score.value, score_digits([score.value]))
+                parts.append(f"{score.task} {score.metric} {value}")
+        self._say(f"step {step}: {encoder}: {', '.join(parts[:SCORES_PER_LINE])}")
 
     @hookimpl
     def stage_finished(
@@ -267,7 +170,7 @@ class ConsoleTracker:
         """Close the progress bar, and show which step the stage keeps."""
         from sentbed.helpers import score_text
 
-        self._stop()
+        self._close_bar()
         if best_score is not None:
             self._say(
                 f"stage {stage} keeps step {best_step}, validation {score_text(best_score)}"
@@ -275,8 +178,7 @@ class ConsoleTracker:
 
     @hookimpl
     def run_finished(self, run: Run, report: Path) -> None:
-        """Close the progress bar, and show how many vectors came from the cache."""
-        self._stop()
+        """Show how many vectors came from the cache."""
         counts = run.facts.get("cache", {})
         taken = counts.get("taken")
         if taken:
@@ -286,49 +188,86 @@ class ConsoleTracker:
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
         """Close the progress bar, and show where the results so far are, and how to resume the run."""
-        self._stop()
+        self._close_bar()
         self._say(f"the run ended early; what it had computed is in {run.directory}")
         if (run.directory / STATES).is_dir():
             self._say(f"to go on: sentbed run RECIPE --resume {run.directory}")
 
-    def _open(self) -> None:
-        """Open the console at the beginning of a run."""
+    def _open_console(self) -> Console:
+        """Return the console, which is opened at the first call."""
         from rich.console import Console
 
-        self._console = Console(
-            stderr=True,
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
-        self._done = {}
+        if self._console is None:
+            self._console = Console(
+                stderr=True,
+                highlight=False,
+                soft_wrap=True,
+                markup=False,
+            )
+        return self._console
 
     def _say(self, text: str) -> None:
         """Print a line."""
-        if self._console is not None:
-            self._console.print(printable(text))
+        self._open_console().print(printable(text))
 
-    def _times(self, done: int, total: int) -> str:
-        """Return the elapsed time and the expected time left as text; empty before anything was done."""
-        steps = done - self._start.done
-        if steps <= 0:
-            return ""
+    def _open_bar(
+        self,
+        name: str,
+        total: int,
+        done: int,
+    ) -> None:
+        """Open a progress bar in the place of another. Without a terminal, it only measures time."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-        seconds = time.monotonic() - self._start.time
-        seconds_left = seconds / steps * (total - done)
-        elapsed = timedelta(seconds=round(seconds))
-        left = timedelta(seconds=round(seconds_left))
-        return f", {elapsed}, about {left} left"
+        self._close_bar()
+        console = self._open_console()
+        self._name = name
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[live]}", markup=False),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._progress.add_task(printable(name), total=total, completed=done, live="")
+        self._progress.start()
 
-    def _say_sometimes(self, text: str) -> None:
-        """Print a progress line, unless the last line is less than `LINE_EVERY_SECONDS` old."""
-        if time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
-            self._last_line = time.monotonic()
-            self._say(text)
+    def _advance(
+        self,
+        done: int,
+        total: int,
+        live: str = "",
+    ) -> None:
+        """Advance the progress bar, or print a line if there was none for some time. `live` stands behind it."""
+        if self._progress is None:
+            return
+        task = self._progress.tasks[0]
+        text = live.removeprefix(", ")
+        self._progress.update(task.id, completed=done, total=total, live=text)
 
-    def _stop(self) -> None:
+        now = time.monotonic()
+        if self._progress.disable and now - self._last_line > LINE_EVERY_SECONDS:
+            self._last_line = now
+            line = f"{self._name}: {done} of {total}{live}"
+            if task.elapsed is not None:
+                line += f", {timedelta(seconds=round(task.elapsed))}"
+            if task.time_remaining is not None:
+                line += f", about {timedelta(seconds=round(task.time_remaining))} left"
+            self._say(line)
+
+    def _close_bar(self) -> None:
         """Close the progress bar, if one is open."""
         if self._progress is not None:
             self._progress.stop()
-            self._progress = self._task = None
-            self._part = ""
+        self._progress = None
+        self._name = ""

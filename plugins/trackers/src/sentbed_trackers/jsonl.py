@@ -6,13 +6,11 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
 import attrs
 from attrs.filters import exclude
-from sentbed import RunError, hookimpl
-from sentbed.helpers import cannot_write
+from sentbed import hookimpl
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import plain
 
@@ -35,7 +33,6 @@ class JsonlTracker:
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
-        self._directory = Path()
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -140,15 +137,9 @@ class JsonlTracker:
         self,
         stage: str,
         step: int,
-        path: Path,
     ) -> None:
         """Log the event."""
-        self._write(
-            "checkpoint_saved",
-            stage=stage,
-            step=step,
-            path=self._place(path),
-        )
+        self._write("checkpoint_saved", stage=stage, step=step)
 
     @hookimpl
     def stage_finished(
@@ -168,9 +159,9 @@ class JsonlTracker:
         )
 
     @hookimpl
-    def run_finished(self, report: Path) -> None:
+    def run_finished(self) -> None:
         """Log the event, and close the log."""
-        self._write("run_finished", report=self._place(report))
+        self._write("run_finished")
         self._close()
 
     @hookimpl(tryfirst=True)
@@ -180,30 +171,19 @@ class JsonlTracker:
         self._close()
 
     def _open(self, run: Run, length: int) -> None:
-        """Open the log of a run for appending, truncated to `length` bytes. Raises `RunError`."""
+        """Open the log of a run for appending, truncated to `length` bytes."""
         self._close()
-        self._directory = run.directory
         path = run.directory / LOG_FILE
-        try:
-            self._file = path.open("a", encoding="utf-8")
-            self._file.truncate(min(length, path.stat().st_size))
-        except OSError as error:
-            raise RunError(cannot_write(path, error)) from error
-
-    def _place(self, path: Path) -> str:
-        """Return a path relative to the run's directory, so that it stays true if the directory is moved."""
-        return Path(os.path.relpath(path, self._directory)).as_posix()
+        self._file = path.open("a", encoding="utf-8")
+        self._file.truncate(min(length, path.stat().st_size))
 
     def _write(self, event: str, **fields: Any) -> None:
-        """Write the line of an event; do nothing if the log is closed. Raises `RunError`."""
+        """Write the line of an event; do nothing if the log is closed."""
         if self._file is None:
             return
         line = {"time": round(time.time(), 3), "event": event, **fields}
-        try:
-            self._file.write(json.dumps(plain(line)) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise RunError(cannot_write(Path(self._file.name), error)) from error
+        self._file.write(json.dumps(plain(line)) + "\n")
+        self._file.flush()
 
     def _close(self) -> None:
         if self._file is not None:

@@ -7,6 +7,7 @@ import os
 import re
 import time
 import tomllib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,10 +21,10 @@ from sentbed_trackers.metric_series import SeriesTracker, missing
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
-_PARAMETERS_PER_CALL = 100
-"""MLflow's limit for the number of parameters in a call."""
 _LONGEST_PARAMETER = 6000
 """MLflow's limit for the number of characters in a parameter's value."""
+_LONGEST_QUEUE = 1000
+"""Number of steps that may wait in MLflow's queue before a run waits for the service."""
 _LONGEST_NAME = 250
 """MLflow's limit for the number of characters in a name."""
 
@@ -65,13 +66,8 @@ class MLflowTracker(SeriesTracker):
         self._settings = settings
         self._client: Any = None
         self._id = ""
-        self._sent: list[Any] = []
-        """What MLflow's queue returned for each step, to wait for at the end of the run."""
-
-    @property
-    def _key(self) -> str:
-        """Name under which a checkpoint stores the state of this tracker."""
-        return f"mlflow {self._settings.uri or ''} {self._settings.experiment}"
+        self._sent: deque[Any] = deque()
+        """What MLflow's queue returned for each of the last steps, to wait for."""
 
     @hookimpl
     def run_started(self, run: Run) -> Mapping[str, Any]:
@@ -81,24 +77,15 @@ class MLflowTracker(SeriesTracker):
         return self._facts()
 
     @hookimpl
-    def run_resumed(
-        self, run: Run, states: Mapping[str, Mapping[str, Any]]
-    ) -> Mapping[str, Any]:
-        """Continue the run in MLflow whose id is in the checkpoint; without one, create a run."""
+    def run_resumed(self, run: Run) -> Mapping[str, Any]:
+        """Continue the run in MLflow whose id is in the manifest; without one, create a run."""
         self._connect(run)
-        if self._key in states:
-            self._id = states[self._key]["run_id"]
+        if "mlflow" in run.facts:
+            self._id = run.facts["mlflow"]["run_id"]
             self._client.update_run(self._id, status="RUNNING")
         else:
             self._create(run)
         return self._facts()
-
-    @hookimpl
-    def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the id of the run in MLflow."""
-        if not self._id:
-            return None
-        return self._key, {"run_id": self._id}
 
     @hookimpl
     def run_finished(self) -> None:
@@ -124,6 +111,8 @@ class MLflowTracker(SeriesTracker):
         self._sent.append(
             self._client.log_batch(self._id, metrics=metrics, synchronous=False)
         )
+        if len(self._sent) > _LONGEST_QUEUE:
+            self._sent.popleft().wait()
 
     def _connect(self, run: Run) -> None:
         # MLflow reads this variable on import. There is no telemetry unless the user has set it.
@@ -151,18 +140,11 @@ class MLflowTracker(SeriesTracker):
         started = client.create_run(experiment_id, run_name=name, tags=tags)
         self._id = started.info.run_id
 
-        recipe = run.directory / "resolved.toml"
-        if not recipe.is_file():
-            return
-
-        values = {}
-        for path, value in _flat(tomllib.loads(recipe.read_text(encoding="utf-8"))):
-            values[_permitted(path)] = value[:_LONGEST_PARAMETER]
-
-        parameters = [Param(path, value) for path, value in values.items()]
-        for first in range(0, len(parameters), _PARAMETERS_PER_CALL):
-            batch = parameters[first : first + _PARAMETERS_PER_CALL]
-            client.log_batch(self._id, params=batch)
+        recipe = (run.directory / "resolved.toml").read_text(encoding="utf-8")
+        parameters = []
+        for path, value in _flat(tomllib.loads(recipe)):
+            parameters.append(Param(_permitted(path), value[:_LONGEST_PARAMETER]))
+        client.log_batch(self._id, params=parameters)
 
     def _facts(self) -> Mapping[str, Any]:
         return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
@@ -189,16 +171,10 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             inner_path = f"{path}.{key}" if path else key
             yield from _flat(inner, inner_path)
-    elif _is_array_of_tables(value):
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
         for index, table in enumerate(value):
             yield from _flat(table, f"{path}.{table.get('name', index)}")
     elif isinstance(value, str):
         yield path, value
     else:
         yield path, json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _is_array_of_tables(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(element, dict) for element in value)

@@ -56,19 +56,17 @@ class TensorBoardTracker(SeriesTracker):
 
         self._open(run)
         self._hide_from(0)
-        recipe = run.directory / "resolved.toml"
-        if recipe.is_file():
-            text = recipe.read_text(encoding="utf-8")
-            self._add(0, summary=text_pb("recipe", f"```toml\n{text}\n```"))
+        text = (run.directory / "resolved.toml").read_text(encoding="utf-8")
+        self._add(0, summary=text_pb("recipe", f"```toml\n{text}\n```"))
 
     @hookimpl
     def run_resumed(self, run: Run) -> None:
         """Open a new event file, and let TensorBoard hide the steps after the checkpoint."""
         self._open(run)
-        checkpoints = run.facts.get("resumed") or [{"stage": 0, "step": 0}]
-        if checkpoints[-1]["stage"] == 0:
+        position = run.facts["resumed"][-1]
+        if position["stage"] == 0:
             # The steps of all stages begin at 1, so that a later stage would hide some of the first.
-            self._hide_from(checkpoints[-1]["step"] + 1)
+            self._hide_from(position["step"] + 1)
 
     @hookimpl
     def run_finished(self) -> None:

@@ -208,7 +208,7 @@ class TorchTrainer(Trainer):
         built: Any = component.build(width)
         module: nn.Module = built
         module.to(device)
-        if component.stateful:
+        if "state" in component.needs:
             self.loss_state = {}
             for name, value in built.initial_state().items():
                 self.loss_state[name] = value.to(device)

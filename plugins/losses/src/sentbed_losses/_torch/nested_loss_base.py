@@ -19,20 +19,16 @@ class Inputs:
 
     columns: frozenset[str] | None
     """Names of its columns; None for all."""
-    ids: bool
-    """Whether it gets the ids of texts."""
-    progress: bool
-    """Whether it gets the progress of the stage."""
-    state: bool
-    """Whether it has a state."""
+    needs: frozenset[str]
+    """What else it needs (`Loss.needs`)."""
 
     @classmethod
     def of(cls, loss: Loss) -> Inputs:
         """Return what a loss gets."""
         columns = None
         if loss.takes is not None:
-            columns = loss.needs | loss.takes
-        return cls(columns, loss.compares_texts, loss.scheduled, loss.stateful)
+            columns = loss.columns | loss.takes
+        return cls(columns, loss.needs)
 
     def of_batch(self, inputs: Columns) -> dict[str, Tensor]:
         """Return those of the inputs of a batch that the loss gets."""
@@ -41,9 +37,9 @@ class Inputs:
             column = name.removesuffix(".id")
             is_taken = self.columns is None or column in self.columns
             if name == PROGRESS:
-                is_taken = self.progress
+                is_taken = "progress" in self.needs
             elif name != column:
-                is_taken = is_taken and self.ids
+                is_taken = is_taken and "text-ids" in self.needs
 
             if is_taken:
                 selected[name] = value
@@ -89,7 +85,7 @@ class Parts(nn.Module):
         )
         for name, weight, module, taken, columns in parts:
             arguments = [taken.of_batch(columns)]
-            if state is not None and taken.state:
+            if state is not None and "state" in taken.needs:
                 arguments.append(_without_prefix(name, state))
 
             output: LossOutput = module(*arguments)
@@ -109,7 +105,7 @@ class Parts(nn.Module):
 class StatefulParts(Parts):
     """The weighted sum of several losses of which at least one has a state.
 
-    It is a class of its own, since only modules of stateful losses may have the method `initial_state`.
+    It is a class of its own, since only modules of losses with a state may have the method `initial_state`.
     """
 
     def initial_state(self) -> dict[str, Tensor]:
@@ -117,7 +113,7 @@ class StatefulParts(Parts):
         states: dict[str, Tensor] = {}
         parts = zip(self.names, self.losses, self.inputs, strict=True)
         for name, part, taken in parts:
-            if taken.state:
+            if "state" in taken.needs:
                 module: Any = part
                 states |= _with_prefix(name, module.initial_state())
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
+from sentbed_report.dots import Dot, limits
 from sentbed_report.figures.plot import Plot, colours, short_name
 
 if TYPE_CHECKING:
@@ -15,18 +13,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 """Maximum number of rows; of more, only the first are drawn."""
-
-
-@attrs.frozen
-class Dot:
-    """A number with its interval, which is infinite on a side without a limit; NaN without interval."""
-
-    name: str
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    strong: bool = True
-    """Whether the dot has the colour of lines rather than that of the text around."""
 
 
 def dots_plot(
@@ -56,27 +42,3 @@ def dots_plot(
         axes.set_xlabel(label)
 
     return Plot(title, caption.strip(), 80 + 24 * len(drawn), paint)
-
-
-def limits(dots: Sequence[Dot], line: float) -> tuple[float, float]:
-    """Return the limits between which dots are drawn.
-
-    They hold all numbers, and the intervals up to the range of the numbers on each side, since the interval of
-    two seeds can be a hundred times as wide.
-    """
-    values = [line]
-    ends = [line]
-    for dot in dots:
-        values.append(dot.value)
-        ends.append(dot.value)
-        ends += filter(math.isfinite, (dot.low, dot.high))
-
-    least = min(values)
-    greatest = max(values)
-    room = greatest - least
-    if room == 0:
-        room = math.inf
-
-    first = max(min(ends), least - room)
-    last = min(max(ends), greatest + room)
-    return first, last

@@ -15,7 +15,10 @@ def page_markdown(page: Page) -> str:
 
     answer = []
     for line in page.answer:
-        answer.append(f"- **{escape(line.question)}**: {escape(line.answer)}")
+        question = ""
+        if line.question:
+            question = f"**{escape(line.question)}**: "
+        answer.append(f"- {question}{escape(line.answer)}")
     facts = []
     for name, value in page.facts:
         facts.append(f"- {escape(name)}: {escape(value)}")

@@ -31,6 +31,8 @@ class AnswerLine:
 
     question: str
     answer: str
+    address: str = ""
+    """Address of the section that has more, such as `#runs`; empty without such a section."""
 
 
 @attrs.frozen(eq=False)

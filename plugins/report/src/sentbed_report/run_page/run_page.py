@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from sentbed.protocols import START, ExpectedRow, ReportSection
+from sentbed.protocols import ExpectedRow, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.geometry import geometry_plots, scores_of_run
@@ -16,20 +16,17 @@ from sentbed_report.formatting import (
     expected_digits,
     moment,
     number,
-    signed,
 )
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_page.scores_section import (
-    intervals_section,
     run_summaries,
     scores_section,
 )
 from sentbed_report.run_page.training_section import training_section
 from sentbed_report.run_report import RunReport
-from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.answer import NO_BETTER, UNTRAINED
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
 from sentbed_report.tables.table import Bars
@@ -40,6 +37,8 @@ _STATUS = {
     "failed": "Failed: the numbers are those measured until then.",
 }
 """Status of a run -> sentence on the numbers in the report."""
+
+UNTRAINED = "training did not help: no validation beat the initial score, so the initial weights were kept"
 
 
 def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
@@ -55,7 +54,6 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         _error(data),
         scores_section(data, summaries),
         expected,
-        intervals_section(data.intervals),
         *map(_plugin_section, data.sections),
         training_section(data.stages),
         _similarity(data),
@@ -68,7 +66,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         data.status,
         _STATUS[data.status],
         summary_line(data),
-        tuple(_answer(data, summaries)),
+        tuple(_answer(data)),
         recipe_facts(data.recipe_toml),
         tuple(section for section in sections if section is not None),
     )
@@ -89,21 +87,11 @@ def summary_line(data: RunReport) -> str:
     return f"{what}; started {moment(data.started)}, took {duration(data.seconds)}."
 
 
-def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
-    """Yield the lines at the top of the page: untrained weights, scores, missed numbers, warnings."""
-    kept_steps = set()
-    for stage in data.stages:
-        kept_steps.add(stage.best_step)
+def _answer(data: RunReport) -> Iterator[AnswerLine]:
+    """Yield the lines at the top of the page: untrained weights, missed numbers, warnings."""
+    kept_steps = {stage.best_step for stage in data.stages}
     if kept_steps == {0}:
-        yield AnswerLine("Untrained", f"{UNTRAINED}: {NO_BETTER}")
-
-    results: list[str] = []
-    for summary in summaries:
-        if summary.metric or not summary.columns[-1].ranked or not summary.rows:
-            continue
-        results += _results(summary)
-    if results:
-        yield AnswerLine("Scores", "; ".join(results))
+        yield AnswerLine("Untrained", UNTRAINED)
 
     missed = []
     for row in data.expected:
@@ -112,23 +100,10 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
     if missed:
         yield AnswerLine("Not met", "; ".join(missed))
 
-    if data.warnings:
-        yield AnswerLine("Mind", " ".join(data.warnings))
-
-
-def _results(summary: Summary) -> Iterator[str]:
-    """Yield the number of each encoder in a table's last column, without numbers before training if possible."""
-    last = summary.columns[-1]
-    rows = [row for row in summary.rows if not row.encoder.endswith(START)]
-    for row in rows or summary.rows[-1:]:
-        of_encoder = ""
-        if len(rows) > 1:
-            of_encoder = f" of {row.encoder}"
-        cell = row.cells[-1]
-        result = f"{title_of(summary)}{of_encoder} {last.text(cell.value)}"
-        if cell.change is not None:
-            result += f" ({signed(cell.change, last.digits)} by training)"
-        yield result
+    title = "Warnings"
+    for warning in data.warnings:
+        yield AnswerLine(title, warning)
+        title = ""
 
 
 def _missed(row: ExpectedRow) -> str:

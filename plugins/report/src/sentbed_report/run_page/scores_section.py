@@ -1,28 +1,26 @@
-"""Sections with the scores of a run. Its tables are made as those of a study whose only cell is the run."""
+"""Section with the scores of a run. Its tables are made as those of a study whose only cell is the run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import attrs
-from sentbed.helpers import score_digits
 from sentbed.protocols import START
 
-from sentbed_report.formatting import chance, count
-from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.formatting import interval_text, sign_of, signed
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_intervals import ScoreInterval
+from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Table
-
-_INTERVAL_HEADERS = ("encoder", "task", "metric", "evaluator", "protocol")
+from sentbed_report.tables.table import Header
 
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
@@ -63,85 +61,84 @@ def _change(
     return cell.value - start
 
 
-def run_table(summary: Summary) -> Table:
-    """Return a table of a run for readers, with one row per encoder."""
-    table = summary.table
-    headers = []
-    for header in table.headers:
-        headers.append(attrs.evolve(header, shown=header.name == "encoder"))
-    # The note on seeds is left out, since a run has one number per score.
-    notes = tuple(note for note in table.notes if note != summary.over)
-    return attrs.evolve(
-        table,
-        title=summary.note,
-        headers=tuple(headers),
-        notes=notes,
-    )
-
-
 def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section with the scores of a run; None if it has no tables."""
+    """Return the section with the scores of a run, a row per task and metric; None if it has no tables."""
     if not summaries:
         return None
-    notes = []
+    rows: list[Sequence[str]] = []
+    for summary in summaries:
+        for place, column in enumerate(summary.columns):
+            rows += _rows_of_column(data, summary, place, column)
+
+    several = len({row[3] for row in rows}) > 1
+    headers = (
+        Header("task"),
+        Header("metric"),
+        Header("evaluator"),
+        Header("encoder", shown=several),
+    )
+    columns = ["before", "after", "95 % interval", "change", "95 % interval"]
+    notes = [
+        "Intervals are over the items of the test set, not over trainings: a study with several seeds shows how "
+        "much those differ. † p < 0.05, ‡ p < 0.01 for the change, not corrected for the number of scores."
+    ]
     skipped = dict.fromkeys(chain.from_iterable(score.skipped for score in data.scores))
     if skipped:
-        tasks = ", ".join(skipped)
-        notes.append(
-            f"Left out, as their data is missing: {tasks}; the row is not complete."
+        notes.append(f"Left out, as their data is missing: {', '.join(skipped)}.")
+    table = table_of("", headers, columns, rows)
+    return Section("Scores", tables=[table], notes=notes, is_open=True)
+
+
+def _rows_of_column(
+    data: RunReport,
+    summary: Summary,
+    place: int,
+    column: Column,
+) -> Iterator[Sequence[str]]:
+    """Yield a row per encoder: task, metric, evaluator, encoder, and the numbers before and after training."""
+    estimates = {row.encoder: row.cells[place] for row in summary.rows}
+    for encoder in dict.fromkeys(name.removesuffix(START) for name in estimates):
+        before = estimates.get(encoder + START, Estimate())
+        after = estimates.get(encoder, Estimate())
+        if before.value is None and after.value is None:
+            continue
+
+        interval = _interval_of(data, summary, column, encoder)
+        of_score = of_change = mark = ""
+        if interval is not None:
+            of_score = interval_text(interval.interval, column.digits)
+            if interval.change is not None:
+                of_change = interval_text(interval.change.interval, column.digits)
+                mark = sign_of(interval.change.p_value)
+        change = ""
+        if after.change is not None:
+            change = signed(after.change, column.digits) + mark
+        yield (
+            column.heading,
+            column.metric,
+            ", ".join(filter(None, (*summary.names, summary.apart))),
+            encoder,
+            column.text(before.value),
+            column.text(after.value),
+            of_score,
+            change,
+            of_change,
         )
-    tables = [*map(run_table, summaries)]
-    return Section(
-        "Scores",
-        tables=tables,
-        notes=notes,
-        is_open=True,
-    )
 
 
-def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
-    """Return the section with intervals of scores, and of their changes by training; None if there are none."""
-    if not intervals:
-        return None
-
-    # One table for each number of decimals.
-    groups: dict[int, list[ScoreInterval]] = {}
-    for interval in intervals:
-        digits = score_digits([interval.score.value])
-        groups.setdefault(digits, []).append(interval)
-    tables = []
-    for digits, of_group in groups.items():
-        columns = (
-            Column("score", digits=digits),
-            Column("change by training", form="signed", digits=digits),
-            "p",
-        )
-        rows = map(_interval_row, of_group)
-        tables.append(table_of("", _INTERVAL_HEADERS, columns, rows))
-    return Section(
-        "Intervals",
-        f"of 95 %, over the items of {count(len(intervals), 'score')}",
-        tables=tables,
-        notes=[
-            "Intervals show how much scores depend on the items. How much they depend on training is shown by "
-            "a study with several seeds. Changes are tested over the items, like differences in a study: "
-            "† p < 0.05, ‡ p < 0.01, not corrected for the number of scores. `sentbed compare` compares "
-            "other encoders."
-        ],
-    )
-
-
-def _interval_row(interval: ScoreInterval) -> Sequence[Value]:
-    score, change = interval.score, interval.change
-    row: list[Value] = [
-        score.encoder,
-        score.task,
-        score.metric,
-        score.evaluator,
-        score.protocol_name,
-        Estimate(value=score.value, interval=interval.interval),
-    ]
-    if change is None or change.p_value is None:
-        return [*row, None, None]
-    difference = Estimate(value=change.difference, interval=change.interval)
-    return [*row, difference, chance(change.p_value)]
+def _interval_of(
+    data: RunReport,
+    summary: Summary,
+    column: Column,
+    encoder: str,
+) -> ScoreInterval | None:
+    """Return the interval of an encoder's score in a column; None if it is unknown."""
+    for interval in data.intervals:
+        score = interval.score
+        if (score.encoder, score.evaluator) != (encoder, summary.evaluator):
+            continue
+        if (score.task, score.metric) != (column.task, column.metric):
+            continue
+        if evaluation_protocol(score) == column.protocol:
+            return interval
+    return None

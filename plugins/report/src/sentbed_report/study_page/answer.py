@@ -1,4 +1,4 @@
-"""The answer of a study, at most five lines at the top of its report: best cell, effects, problems."""
+"""The lines at the top of a study's page: the best cell, the cells that are not worse, and warnings."""
 
 from __future__ import annotations
 
@@ -10,75 +10,44 @@ from sentbed_report.figures.training_curves import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect
-from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.rank_groups import GroupedRow, RankGroups
+from sentbed_report.study.rank_groups import GroupedRow
 from sentbed_report.study.selection import ChosenScore, Selection, select
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.effects_section import effects_line
-from sentbed_report.study_page.runs_section import status_counts
-from sentbed_report.study_page.warnings_section import warnings_of_runs
-
-UNTRAINED = "the weights scored are those from before training"
-NO_BETTER = "no validation was above that of step 0"
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.runs_section import status_counts, warnings_of_runs
 
 FEW_SEEDS = 3
 """Smallest number of seeds from which the spread over seeds can be estimated usefully."""
+
+NOT_WORSE = "Not significantly worse than the best"
+
+RESULTS, RUNS = "#results", "#runs"
+"""Addresses of sections to which warnings lead."""
 
 
 def answer_lines(
     data: StudyData,
     summaries: Sequence[Summary],
     selection: Selection | None,
-    findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
-    """Return the lines of the answer: untrained weights, best cell, cells as good, effects, problems.
-
-    Lines without content are left out.
-    """
+    """Return the lines of the answer; while runs are open, they claim nothing about the best cell."""
     main = main_table(summaries)
-    chosen = selection
-    if chosen is None and main is not None:
-        chosen = _chosen_by_main_table(data, summaries, main)
-    chosen_cell = "" if chosen is None else chosen.cell
+    chosen = chosen_cell(data, summaries, selection)
     lines = []
+    if not open_runs(data):
+        if chosen is not None and (chosen.cell or selection is not None):
+            lines.append(AnswerLine("Best", _best(data, chosen, main)))
+        if main is not None and chosen is not None and len(data.cells) > 1:
+            not_worse = _not_worse(main, chosen.cell)
+            if not_worse:
+                lines.append(AnswerLine(NOT_WORSE, not_worse))
 
-    untrained = _untrained(data)
-    if untrained:
-        lines.append(AnswerLine("Untrained", untrained))
-    best = _best(data, chosen, selection, main)
-    if best:
-        lines.append(AnswerLine("Best", best))
-    if main is not None and main.groups is not None and len(data.cells) > 1:
-        alike = _not_told_apart(main, main.groups, chosen_cell)
-        lines.append(AnswerLine("Not told apart from the best", alike))
-
-    for findings_of_table in findings:
-        effects = effects_line(findings_of_table)
-        if findings_of_table.summary is main and effects:
-            lines.append(AnswerLine("Effects", effects))
-
-    problems = "; ".join(_problems(data, summaries, selection, main))
-    if problems:
-        lines.append(AnswerLine("Mind", problems))
-
+    title = "Warnings"
+    for text, address in _warnings(data, summaries, chosen, main):
+        lines.append(AnswerLine(title, text, address))
+        title = ""
     return lines
-
-
-def _untrained(data: StudyData) -> str:
-    """Return in how many finished runs every stage kept the weights of step 0; empty if in none."""
-    untrained: dict[CellRun, bool] = {}
-    for run, stage in stages(data):
-        if run.status == "finished":
-            kept_first_step = stage.best_step == 0
-            untrained[run] = kept_first_step and untrained.get(run, True)
-
-    number_untrained = list(untrained.values()).count(True)
-    if not number_untrained:
-        return ""
-    runs = count(len(untrained), "trained run")
-    return f"{UNTRAINED} in {number_untrained:,} of {runs}: {NO_BETTER}"
 
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
@@ -98,12 +67,21 @@ def main_table(summaries: Sequence[Summary]) -> Summary | None:
     return on_development_data
 
 
-def _chosen_by_main_table(
+def open_runs(data: StudyData) -> int:
+    """Return the number of runs that have neither finished nor failed."""
+    counts = status_counts(data)
+    return counts["running"] + counts["waiting"] + counts["interrupted"]
+
+
+def chosen_cell(
     data: StudyData,
     summaries: Sequence[Summary],
-    main: Summary,
+    selection: Selection | None,
 ) -> Selection | None:
-    """Choose a cell by the tasks of the main table, in a study without `[study.decide]`."""
+    """Return the choice by `[study.decide]`, or else by the tasks of the main table; None without scores."""
+    main = main_table(summaries)
+    if selection is not None or main is None:
+        return selection
     tasks = []
     for column in main.columns:
         if column.ranked and not column.average:
@@ -114,69 +92,42 @@ def _chosen_by_main_table(
 
 def _best(
     data: StudyData,
-    chosen: Selection | None,
-    selection: Selection | None,
-    main: Summary | None,
-) -> str:
-    """Return the chosen cell, and how it was chosen; empty if the study has no best cell.
-
-    `selection` is the choice by `[study.decide]`; without that table, it is None.
-    """
-    if chosen is None or (selection is None and not chosen.cell):
-        return ""
-
-    if not chosen.cell:
-        return f"none could be chosen: {chosen.reason}"
-    if len(data.cells) == 1:
-        return _with_score(chosen, main, "the only cell")
-
-    how = "on development data"
-    if chosen.test_data:
-        how = "on this very test data, so that its score is too good"
-    elif selection is None:
-        how = "on development data; no table of test data ranks the cells"
-    return _with_score(chosen, main, f"chosen among {chosen.number_compared} {how}")
-
-
-def _with_score(
     chosen: Selection,
     main: Summary | None,
-    how: str,
 ) -> str:
     """Return the chosen cell with its score and interval in the main table, and how it was chosen."""
-    score = _score_of(chosen, main)
-    text = chosen.cell
-    if score is not None and main is not None:
-        text += f": {_score_name(main)} {number(score.mean, main.digits)}"
-        if score.low is not None and score.high is not None:
-            widened = ""
-            if chosen.among > 1 and not chosen.fresh_seeds:
-                widened = ", widened for the choice"
-            interval = interval_text((score.low, score.high), main.digits)
-            text += f" ({interval}{widened})"
-        noun = "fresh seed" if chosen.fresh_seeds else "seed"
-        seeds = count(score.seeds, noun)
-        if chosen.prompts:
-            seeds = f"{count(chosen.prompts, 'prompt')} and {seeds}"
-        text += f" over {seeds}"
+    if not chosen.cell:
+        return f"none: {chosen.reason}"
 
-    text += f"; {how}"
+    text = chosen.cell
+    score = _score_of(chosen, main)
+    if score is not None and main is not None:
+        text += f": {number(score.mean, main.digits)} {score_name(main)}"
+        if score.low is not None and score.high is not None:
+            text += f" [{interval_text((score.low, score.high), main.digits)}]"
+
+    if len(data.cells) == 1:
+        return text
+    if chosen.test_data:
+        text += f", chosen on the test set, so biased upwards, as the best of {chosen.compared:,}"
+    else:
+        text += f", the best of {chosen.compared:,} on development data"
+    if chosen.fresh_seeds:
+        text += f"; the score is of {count(len(chosen.fresh_seeds), 'fresh seed')}"
     if chosen.ties:
-        text += f"; as good: {first_names(chosen.ties)}"
+        text += f"; the same score: {first_names(chosen.ties)}"
     return text
 
 
-def _score_name(main: Summary) -> str:
-    """Return the heading of a table's last column, with its metric, and with a remark if lower is better."""
+def score_name(main: Summary) -> str:
+    """Return metric and task of a table's last column, such as `spearman on STSB`."""
     column = main.columns[-1]
-    details = []
-    if column.metric not in ("", "mean") and f"({column.metric})" not in column.heading:
-        details.append(column.metric)
+    name = column.heading
+    if column.metric not in ("", "mean") and f"({column.metric})" not in name:
+        name = f"{column.metric} on {name}"
     if column.lower:
-        details.append("lower is better")
-    if not details:
-        return column.heading
-    return f"{column.heading} ({', '.join(details)})"
+        name += " (lower is better)"
+    return name
 
 
 def _score_of(chosen: Selection, main: Summary | None) -> ChosenScore | None:
@@ -191,152 +142,126 @@ def _score_of(chosen: Selection, main: Summary | None) -> ChosenScore | None:
     return None
 
 
-def _not_told_apart(
-    main: Summary,
-    groups: RankGroups,
-    chosen_cell: str,
-) -> str:
-    """Return which rows the tests cannot tell apart from the chosen cell's row.
-
-    If the tests show rows to be better than it, return these, too.
-    """
-    title = title_of(main)
-    if not groups.rows:
-        return f"unknown in {title}: {groups.reason}"
-
-    chosen_row = _chosen_row(groups, chosen_cell)
-    if chosen_row is None:
-        return (
-            f"unknown in {title}: {chosen_cell} is not compared there (see Rank groups)"
-        )
-    others = _other_rows(groups, chosen_row)
-    alike = [row.name for row in others if row.is_like(chosen_row)]
-    better = _better_rows(groups, chosen_row)
-    if better:
-        names = first_names(alike) if alike else "none"
-        return (
-            f"{names}; better than {chosen_row.name} in {title}: {first_names(better)}"
-        )
-
-    remarks = ""
-    if groups.left:
-        remarks += f"; not compared: {first_names(groups.names_left)}"
+def _not_worse(main: Summary, cell: str) -> str:
+    """Return the cells that are not significantly worse than the best in the main table; empty if unknown."""
+    row = _row_of(main, cell)
+    if main.groups is None or row is None:
+        return ""
+    alike = []
+    for other in main.groups.rows:
+        if other is not row and other.is_like(row):
+            alike.append(other.name)
     if not alike:
-        compared = "other"
-        if len(others) > 1:
-            compared = f"{len(others):,} others"
-        return (
-            f"none: {chosen_row.name} is better than the {compared} in {title}{remarks}"
-        )
-    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){remarks}"
+        return "none"
+    return f"{first_names(alike)} ({len(alike):,} of {len(main.groups.rows) - 1:,})"
 
 
-def _other_rows(groups: RankGroups, chosen_row: GroupedRow) -> list[GroupedRow]:
-    """Return all rows but the chosen cell's."""
-    others = list(groups.rows)
-    others.remove(chosen_row)
-    return others
-
-
-def _chosen_row(groups: RankGroups, chosen_cell: str) -> GroupedRow | None:
-    """Return the row of the chosen cell; None if it is not compared with the others.
-
-    If no cell was chosen, return the first row, which has the best mean.
-    """
-    if not chosen_cell:
-        return groups.rows[0]
-    for row in groups.rows:
-        if row.cell == chosen_cell:
-            return row
+def _row_of(main: Summary, cell: str) -> GroupedRow | None:
+    """Return the row of a cell among the compared rows of a table; None if it is not compared."""
+    if main.groups is not None:
+        for row in main.groups.rows:
+            if row.cell == cell:
+                return row
     return None
 
 
-def _better_rows(groups: RankGroups, chosen_row: GroupedRow) -> list[str]:
-    """Return the names of the rows that the tests show to be better than the chosen cell's row."""
-    better = []
-    for row in groups.rows[: groups.rows.index(chosen_row)]:
-        if not row.is_like(chosen_row):
-            better.append(row.name)
-    return better
-
-
-def _problems(
+def _warnings(
     data: StudyData,
     summaries: Sequence[Summary],
-    selection: Selection | None,
+    chosen: Selection | None,
     main: Summary | None,
-) -> Iterator[str]:
-    """Yield what a reader should know before relying on the answer."""
+) -> Iterator[tuple[str, str]]:
+    """Yield what a reader should know before relying on the answer, each with the section that has more."""
     statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):
         if statuses[status]:
-            yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
+            runs = count(data.total, "run")
+            yield f"{statuses[status]:,} of {runs} {status}", RUNS
+    if open_runs(data):
+        yield "the best cell is named when all runs have ended", RUNS
 
+    untrained = _untrained(data)
+    if untrained:
+        yield untrained, RUNS
     if main is not None:
-        yield from _few_seeds(main)
-        if main.development:
-            yield "the cells are ranked on development data only"
-        elif selection is not None:
-            yield from _better_than_chosen(main, selection)
-    yield from axes_without_effect(data)
-    if any(summary.apart for summary in summaries):
-        yield "protocols differ: see the titles of the tables"
+        for text in _warnings_of_table(main, chosen):
+            yield text, RESULTS
+    for text in axes_without_effect(data):
+        yield text, RESULTS
+    for reason, names in _degenerate_rows(summaries).items():
+        yield f"degenerate scores of {first_names(names)}: {reason}", RESULTS
 
-    degenerate = _degenerate_rows(summaries)
-    if degenerate:
-        reason = ""
-        if len(set(degenerate.values())) == 1:
-            reason = f" ({next(iter(degenerate.values()))})"
-        yield f"degenerate scores of {first_names(list(degenerate))}{reason}"
-
-    warned = [run for run, warnings in warnings_of_runs(data) if warnings]
+    warned = sum(1 for _, warnings in warnings_of_runs(data) if warnings)
     if warned:
-        yield f"{count(len(warned), 'run')} with warnings"
-    if selection is not None and not selection.complete:
-        yield "the choice is among the cells that have finished"
+        yield f"{count(warned, 'run')} with warnings", RUNS
 
 
-def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
-    """Yield a warning if the tests show that cells are better on test data than the chosen one."""
-    if main.groups is None or not main.groups.rows:
+def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]:
+    """Yield warnings on the main table: few seeds, development data, comparisons that are missing."""
+    yield from _few_seeds(main)
+    if main.development:
+        yield "the cells are ranked on development data only"
+    groups = main.groups
+    if groups is None:
         return
-    chosen_row = _chosen_row(main.groups, selection.cell)
-    if chosen_row is not None and _better_rows(main.groups, chosen_row):
-        yield f"{chosen_row.name} is not the best on test data"
+    if groups.reason:
+        yield f"no differences are tested: {groups.reason}"
+    elif groups.left:
+        yield f"not compared: {first_names(groups.names_left)}"
+    if chosen is None:
+        return
+    row = _row_of(main, chosen.cell)
+    if row is None:
+        return
+    better = []
+    for other in groups.rows[: groups.rows.index(row)]:
+        if not other.is_like(row):
+            better.append(other.name)
+    if better:
+        yield f"{row.name} is not the best on the test set: {first_names(better)} better"
 
 
-def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
-    """Return the names of the rows with degenerate scores, each with the reason of its first such score."""
-    reasons: dict[str, str] = {}
+def _untrained(data: StudyData) -> str:
+    """Return in how many finished runs every stage kept its initial weights; empty if in none."""
+    untrained: dict[CellRun, bool] = {}
+    for run, stage in stages(data):
+        if run.status == "finished":
+            kept_first_step = stage.best_step == 0
+            untrained[run] = kept_first_step and untrained.get(run, True)
+    number_untrained = list(untrained.values()).count(True)
+    if not number_untrained:
+        return ""
+    runs = count(len(untrained), "run")
+    return (
+        f"training did not help in {number_untrained:,} of {runs}: no validation beat the initial score, so the "
+        "initial weights were kept"
+    )
+
+
+def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, list[str]]:
+    """Return the reasons why scores are degenerate, each with the names of its rows."""
+    rows: dict[str, dict[str, None]] = {}
     for summary in summaries:
         for row in summary.rows:
             for cell in row.cells:
                 if cell.degenerate:
-                    reasons.setdefault(row.name, cell.degenerate)
-    return reasons
+                    rows.setdefault(cell.degenerate, {})[row.name] = None
+    return {reason: list(names) for reason, names in rows.items()}
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
     """Yield a sentence on the rows that have too few seeds."""
     names = []
     counts = []
-    has_other_rows = False
     for row in main.rows:
-        seeds_of_row = len(row.scored)
-        if seeds_of_row == 0:
-            continue
-        if seeds_of_row < FEW_SEEDS:
+        seeds = len(row.scored)
+        if 0 < seeds < FEW_SEEDS:
             names.append(row.name)
-            counts.append(seeds_of_row)
-        else:
-            has_other_rows = True
+            counts.append(seeds)
     if not names:
         return
 
-    seeds = count(max(counts), "seed")
-    if min(counts) < max(counts):
-        seeds = f"{min(counts)} or {seeds}"
     of_rows = ""
-    if has_other_rows:
+    if len(names) < len(main.rows):
         of_rows = f" ({first_names(names)})"
-    yield f"{seeds} only{of_rows}, too few to show how much seeds differ"
+    yield f"{count(max(counts), 'seed')} only{of_rows}: how much seeds differ is hardly known"

@@ -1,46 +1,161 @@
-"""Sections with a study's results: a wide table with one row per cell, then further metrics and costs."""
+"""The results of a study: its cells with dots and intervals, the effects of its axes, and all its scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
+from sentbed_report.dots import Dot, limits
+from sentbed_report.figures.study_figures import effect_plots, score_dots
+from sentbed_report.formatting import first_names
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
+from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary, is_table_of_costs
-from sentbed_report.study_page.protocols_section import protocols_section
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.answer import main_table, open_runs
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Cell, DrawnInterval, Header, Row, Table
 
 
-def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
-    """Return the sections: the wide table; further metrics and costs; protocols."""
-    if not summaries:
-        sentences = ("No run has finished with scores yet.",)
-        return [Section("Results", sentences=sentences, is_open=True)]
+def results_section(data: StudyData, summaries: Sequence[Summary]) -> Section:
+    """Return the section with a row per cell: labels, deciding score, and its dot and interval."""
+    main = main_table(summaries)
+    if main is None:
+        sentence = "No run has finished with scores that rank the cells."
+        if not summaries:
+            sentence = "No run has finished with scores yet."
+        return Section("Results", sentences=[sentence], is_open=True)
+    return Section("Results", tables=[_cells_table(data, main)], is_open=True)
 
-    joined = []
-    further = []
-    titles: dict[str, None] = {}
-    for summary in summaries:
-        if not summary.metric and not is_table_of_costs(summary):
-            joined.append(summary)
-        else:
-            further.append(attrs.evolve(summary.table, title=summary.note))
-            titles[f"{summary.evaluator} {summary.metric}".strip()] = None
 
-    sections = []
-    if joined:
-        table = wide_table(data, joined)
-        sections.append(Section("Results", tables=(table,), is_open=True))
-    if further:
-        sections.append(Section("More metrics", ", ".join(titles), tables=further))
-    protocols = protocols_section(summaries)
-    if protocols is not None:
-        sections.append(protocols)
-    return sections
+def _cells_table(data: StudyData, main: Summary) -> Table:
+    dots = {dot.name: dot for dot in score_dots(main)}
+    for row in main.rows:
+        score = row.cells[-1]
+        if row.name not in dots and score.value is not None and score.is_finite:
+            dots[row.name] = Dot(row.name, score.value, strong=False)
+
+    best, first, last = 0.0, 0.0, 1.0
+    if dots:
+        best = next(iter(dots.values())).value
+        first, last = limits(list(dots.values()), best)
+    table = main.table
+    places = {row.headers[:2]: row for row in table.rows}
+    ranks = {}
+    if main.groups is not None:
+        ranks = {row.name: row.ranks for row in main.groups.rows}
+    rows = []
+    for row in _sorted_rows(main, list(dots)):
+        shown = places[row.cell, row.encoder]
+        drawn = None
+        if row.name in dots:
+            drawn = DrawnInterval(dots[row.name], best, first, last)
+        tone = _tone(main, row) if not open_runs(data) else ""
+        cells = (_score(row, tone), drawn, ranks.get(row.name))
+        rows.append(attrs.evolve(shown, cells=cells, tone=tone))
+
+    last_column = main.columns[-1]
+    columns = (
+        attrs.evolve(last_column, heading=last_column.heading, address=""),
+        Column("95 % interval"),
+        Column("rank"),
+    )
+    return attrs.evolve(
+        table,
+        title=main.note,
+        columns=columns,
+        rows=tuple(rows),
+        notes=tuple(_notes_on_intervals(main)),
+        is_complete=True,
+    )
+
+
+def _sorted_rows(main: Summary, names: Sequence[str]) -> list[SummaryRow]:
+    """Return the rows of a table: those with these names in their order, then the others."""
+    by_name = {row.name: row for row in main.rows}
+    rows = [by_name[name] for name in names]
+    for row in main.rows:
+        if row.name not in names:
+            rows.append(row)
+    return rows
+
+
+def _tone(main: Summary, row: SummaryRow) -> str:
+    """Return whether a row is the `best`, `alike` (not significantly worse) or `worse`; empty if unknown."""
+    if main.groups is None or not main.groups.rows:
+        return ""
+    for place, compared in enumerate(main.groups.rows):
+        if compared.name != row.name:
+            continue
+        if place == 0:
+            return "best"
+        if compared.beaten:
+            return "worse"
+        return "alike"
+    return ""
+
+
+def _score(row: SummaryRow, tone: str) -> Estimate:
+    """Return the score of a row, with neither marks nor numbers of others; the best is bold."""
+    score = row.cells[-1]
+    place = None
+    if tone == "best":
+        place = score.place or 1
+    return attrs.evolve(score, place=place, judged=None, rank=None, published=())
+
+
+def _notes_on_intervals(main: Summary) -> Iterator[str]:
+    yield main.over
+    groups = main.groups
+    if groups is not None and groups.rows:
+        yield (
+            f"Interval: of the difference from the best cell, over {groups.basis}, drawn around the cell's mean; "
+            "vertical line: the best. The chance of any false difference in a table is at most 5 %. Pale: "
+            "significantly worse than the best; the other cells need not be equal to it."
+        )
+    if groups is None:
+        return
+    names: dict[str, list[str]] = {}
+    for name, reason in groups.left:
+        names.setdefault(reason, []).append(name)
+    for reason, left in names.items():
+        yield f"Not tested: {first_names(left)}, since {reason}."
+
+
+def effects_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    """Return the section with a small figure per axis; None if no axis has labels that can be compared."""
+    main = main_table(summaries)
+    if main is None:
+        return None
+    for findings in axis_findings(data, [main]):
+        notes = []
+        for effect in findings.effects:
+            if effect.together:
+                others = ", ".join(effect.together)
+                notes.append(
+                    f"{effect.axis} changes together with {others}: their effects cannot be separated."
+                )
+        plots = list(effect_plots(findings))
+        if plots:
+            notes.append(
+                "Mean difference over the pairs of cells that differ in this axis alone, with its 95 % interval; "
+                "grey: not significant after correction for all labels."
+            )
+            return Section("Effects", notes=notes, plots=plots, is_open=True)
+    return None
+
+
+def scores_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    """Return the section with all scores in one wide table; None if there are none besides the results."""
+    columns = sum(len(summary.columns) for summary in summaries)
+    if columns < 2:
+        return None
+    table = wide_table(data, summaries)
+    return Section("All scores", tables=[table], is_open=True)
 
 
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:

@@ -1,9 +1,9 @@
-"""Sections on a study's cells and runs: their status, failed runs, and how the cells' recipes differ."""
+"""Section on a study's runs: their status, errors and warnings, and how the cells' recipes differ."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 from urllib.parse import quote
 
@@ -75,40 +75,19 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
     return tuple(lines)
 
 
-def failures_section(data: StudyData) -> Section | None:
-    """Return the section on failed runs, with each error message once and its runs; None if no run has failed."""
-    runs_of_errors: dict[str, list[str]] = {}
-    rows = []
-    for run in data.runs:
-        if run.status == "failed":
-            runs_of_errors.setdefault(run.error or "no message", []).append(str(run))
-            link = _linked(run, str(run).removeprefix(f"{run.cell}, "))
-            rows.append((run.cell, link))
-    if not rows:
-        return None
-
-    texts = []
-    for error, names in runs_of_errors.items():
-        texts.append(Text(error, title=_named(names)))
-    table = table_of("", ["cell"], ["run"], rows)
-    number = count(len(rows), "run")
-    return Section(
-        "Failed",
-        number,
-        tables=[table],
-        texts=texts,
-        is_open=True,
-    )
-
-
-def _named(runs: Sequence[str]) -> str:
-    if len(runs) == 1:
-        return runs[0]
-    return f"{count(len(runs), 'run')}: {first_names(runs)}"
+def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
+    """Return each finished run, also those with fresh seeds, with its distinct warnings."""
+    warned = []
+    for cell in data.cells:
+        for run in (*cell.runs, *cell.confirmation):
+            if run.status == "finished":
+                warnings = dict.fromkeys(run.record.get("warnings", ()))
+                warned.append((run, list(warnings)))
+    return warned
 
 
 def runs_section(data: StudyData) -> Section:
-    """Return the section with the state of each run, a link to its report, and how the cells' recipes differ."""
+    """Return the section on the runs: states, links, errors, warnings, and how the cells' recipes differ."""
     seeds = dict.fromkeys(data.seeds)
     for run in data.runs:
         seeds[run.seed] = None
@@ -126,12 +105,61 @@ def runs_section(data: StudyData) -> Section:
             states = tuple(_states(cell, prompt, seeds))
             rows.append(Row((cell.name, prompt), states, tags, cell.name))
 
-    tables = [Table("", headers, columns, tuple(rows))]
+    tables = [Table("", headers, columns, tuple(rows)), *_remarks(data)]
     if differences:
         reference = "baseline" if data.baseline else "first cell"
         title = f"How recipes differ from that of the {reference}"
         tables.append(table_of(title, ["cell"], ["differences"], differences))
-    return Section("Cells and runs", status_text(data), tables=tables)
+    failed = status_counts(data)["failed"] > 0
+    texts = _errors(data)
+    return Section(
+        "Runs", status_text(data), tables=tables, texts=texts, is_open=failed
+    )
+
+
+def _errors(data: StudyData) -> list[Text]:
+    """Return each error message once, under the names of the runs that failed with it."""
+    runs_of_errors: dict[str, list[str]] = {}
+    for run in data.runs:
+        if run.status == "failed":
+            runs_of_errors.setdefault(run.error or "no message", []).append(str(run))
+    return [Text(error, title=_named(names)) for error, names in runs_of_errors.items()]
+
+
+def _named(runs: Sequence[str]) -> str:
+    if len(runs) == 1:
+        return runs[0]
+    return f"{count(len(runs), 'run')}: {first_names(runs)}"
+
+
+def _remarks(data: StudyData) -> Iterator[Table]:
+    """Yield a table of the runs' warnings, and one of versions that are not the same in all runs."""
+    warned: dict[str, list[CellRun]] = {}
+    for run, warnings in warnings_of_runs(data):
+        for warning in warnings:
+            warned.setdefault(warning, []).append(run)
+    if warned:
+        rows = [(_runs_and_cells(runs), warning) for warning, runs in warned.items()]
+        yield table_of("Warnings", ["runs"], ["warning"], rows)
+
+    versions: dict[str, dict[str, list[CellRun]]] = {}
+    for run in data.finished_runs:
+        for name, version in run.manifest.get("code", {}).items():
+            versions.setdefault(name, {}).setdefault(version, []).append(run)
+    lines = []
+    for name, runs_of_version in versions.items():
+        if len(runs_of_version) > 1:
+            for version, runs in runs_of_version.items():
+                lines.append((name, version, _runs_and_cells(runs)))
+    if lines:
+        title = "Versions that are not the same in all runs, which may decide scores"
+        yield table_of(title, ["distribution", "version"], ["runs"], lines)
+
+
+def _runs_and_cells(runs: Sequence[CellRun]) -> str:
+    """Return the number of runs, and the names of the first few cells to which the runs belong."""
+    cells = list(dict.fromkeys(run.cell for run in runs))
+    return f"{count(len(runs), 'run')}: {first_names(cells)}"
 
 
 def _states(

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sentbed.errors import DataError
 from sentbed.helpers import write_atomic
 
-from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages
+from sentbed_report.figures.study_figures import study_figures
+from sentbed_report.formatting import count
+from sentbed_report.item_page.item_page import (
+    DIRECTORY,
+    ItemPage,
+    item_pages,
+    with_addresses,
+)
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
-from sentbed_report.study.axis_tests import axis_findings
+from sentbed_report.page.sections import Section, Text
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.answer import answer_lines
+from sentbed_report.study_page.choice_section import choice_section
+from sentbed_report.study_page.protocols_section import protocols_section
+from sentbed_report.study_page.published_section import published_section
+from sentbed_report.study_page.results_section import (
+    effects_section,
+    results_section,
+    scores_section,
+)
 from sentbed_report.study_page.runs_section import (
     facts,
+    runs_section,
     status_class,
     status_text,
     summary_line,
 )
-from sentbed_report.study_page.study_sections import sections_of
+from sentbed_report.study_page.study_cost_section import study_cost_section
 
 
 def write_study_report(
@@ -35,8 +49,8 @@ def write_study_report(
 ) -> Path:
     """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default. Item pages that an earlier
-    `report.html` has linked to, and the new one does not, are deleted.
+    `summaries` and `selection` are computed from `data` by default. Item pages of an earlier
+    report are deleted.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -50,26 +64,13 @@ def write_study_report(
     page = study_page(data, summaries, pages, selection)
     # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
-    # The links are read before the report that has them is replaced.
-    earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
 
     current = {item_page.address for item_page in pages}
-    for address in earlier - current:
-        (directory / address).unlink(missing_ok=True)
+    for path in (directory / DIRECTORY).glob("*.html"):
+        if f"{DIRECTORY}/{path.name}" not in current:
+            path.unlink()
     return directory / "report.html"
-
-
-def _item_pages_of_report(directory: Path) -> set[str]:
-    """Return the addresses of the item pages to which `report.html` links.
-
-    There are none if the report cannot be read.
-    """
-    try:
-        text = (directory / "report.html").read_text("utf-8", "replace")
-    except (OSError, DataError):
-        return set()
-    return set(re.findall(rf'href="({DIRECTORY}/[\w.-]+\.html)#', text))
 
 
 def study_page(
@@ -81,15 +82,45 @@ def study_page(
     """Return the content of a study's report, with links to the item pages."""
     if selection is None:
         selection = select(data, summaries)
-    findings = axis_findings(data, summaries)
+    # Only the scores need links. The other sections take `summaries`, whose rank groups are cached.
+    linked = with_addresses(summaries, item_pages)
+    sections = [
+        results_section(data, summaries),
+        effects_section(data, summaries),
+        scores_section(data, linked),
+        published_section(data, summaries),
+        _figures(data, summaries),
+        choice_section(data, summaries, selection),
+        runs_section(data),
+        study_cost_section(data),
+        protocols_section(summaries),
+        _recipe(data),
+    ]
     return Page(
         data.name,
         status_class(data),
         f"{status_text(data)}.",
         summary_line(data),
-        tuple(answer_lines(data, summaries, selection, findings)),
+        tuple(answer_lines(data, summaries, selection)),
         facts(data),
-        tuple(sections_of(data, summaries, item_pages, selection, findings)),
+        tuple(section for section in sections if section is not None),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
     )
+
+
+def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    plots = []
+    for name, plot in study_figures(data, summaries).items():
+        # The results and the effects show these.
+        if name.partition("-")[0] not in ("scores", "effects"):
+            plots.append(plot)
+    if not plots:
+        return None
+    return Section("Figures", count(len(plots), "figure"), plots=plots)
+
+
+def _recipe(data: StudyData) -> Section | None:
+    if not data.recipe:
+        return None
+    return Section("Recipe", "of the study", texts=[Text(data.recipe, "toml")])

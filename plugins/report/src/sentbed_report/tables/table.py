@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias
 
 import attrs
 
-from sentbed_report.formatting import SIGNS, share
+from sentbed_report.dots import Dot
+from sentbed_report.formatting import SIGNS, interval_text, share
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place, pieces_of
-
-_SIGNS = {sign for _, sign in SIGNS}
+from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place
+from sentbed_report.tables.shown import shown
 
 
 @attrs.frozen
@@ -34,17 +35,58 @@ class Bars:
     shares: tuple[tuple[str, float], ...]
 
 
-Cell: TypeAlias = Estimate | Link | Bars | str | None
-"""Content of a table's cell: a number, a link, bars, a text, or nothing."""
+@attrs.frozen
+class DrawnInterval:
+    """A dot with its interval, which a page draws between the limits `first` and `last` of its column."""
+
+    dot: Dot
+    best: float
+    """Number at which a vertical line stands."""
+    first: float
+    last: float
+
+    def place(self, value: float) -> float:
+        """Return where a value stands, in per cent of the width; values beyond the limits stand at the ends."""
+        width = self.last - self.first
+        if not math.isfinite(width) or width == 0:
+            return 50.0
+        share = (value - self.first) / width
+        return 4 + 92 * min(1.0, max(0.0, share))
+
+    @property
+    def text(self) -> str:
+        """Interval of the difference from the best, such as `−1.20 to 0.30`; empty for a dot without interval."""
+        if math.isnan(self.dot.low):
+            return ""
+        return interval_text((self.dot.low, self.dot.high))
 
 
-def plain_text(cell: Link | Bars | str | None) -> str:
+Cell: TypeAlias = Estimate | Link | Bars | DrawnInterval | str | None
+"""Content of a table's cell: a number, a link, bars, a drawn interval, a text, or nothing."""
+
+
+def plain_text(cell: Link | Bars | DrawnInterval | str | None) -> str:
     """Return a cell that is no number as text."""
-    if isinstance(cell, Link):
-        return cell.text
+    if isinstance(cell, Link | DrawnInterval):
+        return cell.text or "–"
     if isinstance(cell, Bars):
         return ", ".join(f"{label} {share(part)}" for label, part in cell.shares)
     return cell or "–"
+
+
+def texts_of(
+    table: Table,
+    row: Row,
+    places: Mapping[int | None, str],
+) -> list[str]:
+    """Return the cells of a row as text; `places` are the format's marks for the best and second best number."""
+    texts = []
+    for cell, column in zip(row.cells, table.columns, strict=True):
+        if isinstance(cell, Estimate):
+            texts.append(shown(cell, column).one_line(places[cell.place]))
+        else:
+            texts.append(plain_text(cell))
+    return texts
 
 
 @attrs.frozen
@@ -70,6 +112,8 @@ class Row:
     """Name of the study's cell, by which pages filter rows; empty if the row is not about one cell."""
     is_reference: bool = False
     """Whether the row has published numbers of another system."""
+    tone: str = ""
+    """How a page shows the row: `best`, `alike` in the same tone, or `worse` in a paler one."""
 
 
 @attrs.frozen
@@ -133,13 +177,12 @@ def legend(
     places: set[Place | None] = set()
     has_ranks = False
     has_signs = False
-    for _, column, estimate in table.numbers():
+    for _, _, estimate in table.numbers():
         places.add(estimate.place)
         if estimate.rank is not None:
             has_ranks = True
-        for piece in pieces_of(estimate, column, "mark"):
-            if piece.text in _SIGNS:
-                has_signs = True
+        if estimate.judged is not None and estimate.judged.significant:
+            has_signs = True
 
     compared = "a column"
     if table.is_one_score:

@@ -318,7 +318,7 @@ class JaxTrainer(Trainer):
         layout = self.devices.layout
         self.loss_weights = layout.put(host_arrays(trained))
         self.loss_fixed = layout.put(host_arrays(fixed))
-        if self.training.loss.stateful:
+        if "state" in self.training.loss.needs:
             self.loss_state = {}
             for name, value in host_arrays(loss.initial_state()).items():
                 self.loss_state[name] = _place_wide(layout, value, layout.whole)

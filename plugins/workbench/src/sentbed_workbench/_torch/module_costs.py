@@ -173,7 +173,7 @@ def loss_size(
         module = loss.build(width).train()
         inputs = dict(_loss_inputs(loss, width, rows, columns))
         arguments = [inputs]
-        if loss.stateful:
+        if "state" in loss.needs:
             state = module.initial_state()
             arguments.append(state)
         inputs_and_state = set(map(_storage, (*inputs.values(), *state.values())))
@@ -193,7 +193,7 @@ def _loss_inputs(
     columns: Collection[str],
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the inputs of a loss by name, with zeros as values."""
-    if loss.scheduled:
+    if "progress" in loss.needs:
         yield PROGRESS, torch.tensor(0.0)
     for column in sorted(columns):
         if column == LABEL:
@@ -202,7 +202,7 @@ def _loss_inputs(
             yield column, torch.zeros(rows)
         else:
             yield column, torch.zeros(rows, width, requires_grad=True)
-            if loss.compares_texts:
+            if "text-ids" in loss.needs:
                 yield f"{column}.id", torch.zeros(rows, dtype=torch.int64)
 
 

@@ -1,0 +1,69 @@
+"""What a study takes before it can run: models, data, and time on the hardware of its published numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import attrs
+from sentbed.errors import RecipeError
+from sentbed.tools import Plugins, check
+from sentbed_workbench.resource_plan import Planner
+
+from sentbed_studies.study import Study
+
+_COMMAND = re.compile(r"`(sentbed data get [^`]+)`")
+
+
+def needs_of(study: Study, plugins: Plugins) -> str:
+    """Return a paragraph on the models and the data of a study's cells, and on the hours that a cell takes."""
+    parts = [f"the models {', '.join(_models(study))}"]
+    commands, problems = _missing_data(study, plugins)
+    if commands:
+        parts.append(f"data that is not here ({', '.join(commands)})")
+    parts += _hours(study)
+    return " ".join([f"It takes {'; '.join(parts)}.", *problems])
+
+
+def _models(study: Study) -> list[str]:
+    """Return the distinct models of the cells, each with its number of parameters and its size in 32 bits."""
+    planner = Planner()
+    models = {}
+    for cell in study.cells:
+        for encoder in cell.recipe.encoders.values():
+            name = getattr(encoder.backbone, "model", None) or encoder.backbone.name
+            if name in models:
+                continue
+            models[name] = f"{name} (size unknown)"
+            untrained = attrs.evolve(cell.recipe, stage=(), evaluate=())
+            for planned in planner.plan(untrained).encoders.values():
+                if planned.recipe == encoder and planned.size is not None:
+                    millions = planned.size.parameters / 1e6
+                    gigabytes = planned.size.parameters * 4 / 1e9
+                    models[name] = (
+                        f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
+                    )
+    return list(models.values())
+
+
+def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]:
+    """Return the commands that get files that are missing, and the problems that no command solves."""
+    commands: dict[str, None] = {}
+    problems: dict[str, None] = {}
+    for cell in study.cells:
+        try:
+            check(cell.recipe, plugins)
+        except RecipeError as error:
+            for problem in error.problems:
+                found = _COMMAND.findall(problem.message)
+                commands.update(dict.fromkeys(f"`{command}`" for command in found))
+                if not found:
+                    problems[f"Not here: {problem.message}."] = None
+    return list(commands), list(problems)
+
+
+def _hours(study: Study) -> Iterator[str]:
+    """Yield how long a cell takes on the hardware of each published table that says so."""
+    for title, published in study.table.expected.items():
+        if published.hours is not None and published.hardware:
+            yield f"about {published.hours:g} hours a cell of {title} on {published.hardware}"
