@@ -93,8 +93,8 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert [score.value for score in off.scores] == [
         score.value for score in warm.scores
     ]
-    # Only to see whether the weights still give numbers after training.
-    assert counts[0] == counts[1] > counts[2] == 1
+    assert counts[0] == counts[1] > 0
+    assert counts[2] == 0
     spaces = {path.parent for path, _ in VectorCache().segments()}
     assert len(spaces) == 2
 
