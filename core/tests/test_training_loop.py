@@ -515,7 +515,9 @@ def test_a_stage_that_makes_the_encoder_worse_keeps_what_it_began_with_and_says_
     )
     assert_same_vectors(encoder, untrained)
     (warned,) = details(recorder, "warned", "message")
-    assert warned.startswith("the stage `pull` made the encoder worse, or no better: ")
+    assert warned.startswith(
+        "training in `pull` did not help: no validation beat the initial "
+    )
 
 
 def test_a_stage_without_a_defined_validation_keeps_its_last_step_and_says_so(
