@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hub_replicas.server import READER, local_hub
+from hub_replicas.local_hub import LocalHub
 from sample_sentences import in_chinese_characters, sample_sentences
 from sentbed_common import source_code_hashes as sources
 
@@ -42,8 +42,7 @@ def zoo(tmp_path_factory):
 @pytest.fixture(scope="session")
 def hub():
     """A hub on this machine, empty at first."""
-    with local_hub() as hub:
-        yield hub
+    return LocalHub()
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +53,9 @@ def hub_home(tmp_path_factory):
 
 @pytest.fixture
 def connected(hub, hub_home, monkeypatch):
-    """The hub of the session for huggingface-hub, with the token of a user who accepted all licences."""
+    """The hub of the session for huggingface-hub, with all licences accepted."""
     monkeypatch.setenv("SENTBED_CACHE", str(hub_home / "sentbed"))
-    with hub.connected(hub_home, READER):
+    with hub.connected(hub_home):
         yield hub
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import sentbed
-from hub_replicas.server import READER
 from paper_runs import (
     SAMPLE,
     encoder_tables,
@@ -25,11 +24,6 @@ from sentbed._registry.registry import load_plugins
 from sentbed_studies.study import read_study
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
-RECIPES = [
-    path.relative_to(PAPERS).as_posix()
-    for path in sorted(PAPERS.rglob("*.toml"))
-    if "schema" in tomllib.loads(path.read_text("utf-8"))
-]
 QUICK = ("prompteol-opt-125m.toml", "simcse-sup-bert-base.toml")
 ROWS = 4
 """Scored pairs of every evaluation."""
@@ -37,6 +31,18 @@ ROWS = 4
 TRAINED, ENCODED = "trained two steps a stage", "loaded and encoded"
 OTHER_MACHINE = "not run: its runtime is for a {}"
 NO_LEXICON = "not run: its data need WordNet and a tagger"
+
+RECIPES = []
+"""Names of the recipes."""
+PARAMETERS = []
+for path in sorted(PAPERS.rglob("*.toml")):
+    if "schema" in tomllib.loads(path.read_text("utf-8")):
+        name = path.relative_to(PAPERS).as_posix()
+        marks = [pytest.mark.slow]
+        if name in QUICK:
+            marks = []
+        RECIPES.append(name)
+        PARAMETERS.append(pytest.param(name, marks=marks))
 
 DONE: dict[str, list[tuple[str, str]]] = {}
 """Recipe -> the cells of it that were run, and what they did."""
@@ -59,7 +65,10 @@ def what_is_run(recipe):
         backbone = encoder.backbone
         adapted = (backbone.quantization, backbone.lora is not None)
         encoders.append((backbone.name, backbone.model, adapted, encoder.pooler.name))
-    return (*encoders, *((stage.data.name, stage.loss.name) for stage in recipe.stage))
+    stages = []
+    for stage in recipe.stage:
+        stages.append((stage.data.name, stage.loss.name))
+    return (*encoders, *stages)
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +112,7 @@ def run_small(document, pairs, directory, plugins):
     return TRAINED if recipe.stage else ENCODED
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name in RECIPES
-    ],
-)
+@pytest.mark.parametrize("name", PARAMETERS)
 def test_a_recipe_takes_its_models_from_the_hub(
     name,
     zoo,
@@ -138,7 +141,7 @@ def test_a_recipe_takes_its_models_from_the_hub(
             if model is None:
                 zoo.publish(connected, "t5-base")
             elif not model.startswith("pkg:"):
-                zoo.publish(connected, model, READER)
+                zoo.publish(connected, model)
         done = run_small(document, few_pairs, tmp_path / str(number), plugins)
         DONE.setdefault(name, []).append((cell, done))
     assert DONE[name]

@@ -162,15 +162,6 @@ def test_a_stage_keeps_curves_metrics_and_what_was_watched(info):
     np.testing.assert_array_equal(stage.watched[0].primary, [math.nan, 60.0])
 
 
-def test_the_best_step_is_the_one_whose_weights_the_stage_keeps(info):
-    history = History()
-    first_half(history, info)
-    second_half(history, info)
-    history.stage_finished(best_step=3)
-    (stage,) = history.report_data(info, "finished", None, "").stages
-    assert stage.best_step == 3
-
-
 def through_a_state(history):
     """The history of a run that is resumed from a training state with this one."""
     so_far = attrs.evolve(history, seconds=history.total_seconds())

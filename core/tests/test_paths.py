@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 import pytest
-from sentbed import DataError, RunError, locate
+from sentbed import DataError, locate
 from sentbed._files import atomic_file, sha256, write_atomic, write_directory
 
 # --- locate ------------------------------------------------------------------------------------------------
@@ -105,13 +105,6 @@ def test_the_hash_of_a_directory_is_over_names_and_bytes_in_the_order_of_names(
     )
 
 
-def test_renaming_a_file_changes_the_hash_of_its_directory(tmp_path):
-    (tmp_path / "a").write_bytes(b"1")
-    before = sha256(tmp_path)
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert sha256(tmp_path) != before
-
-
 # --- writing -----------------------------------------------------------------------------------------------
 
 
@@ -190,28 +183,6 @@ def test_an_exception_while_a_directory_is_filled_leaves_the_old_one_and_nothing
         write_directory(tmp_path / "d", fill)
     assert names(tmp_path) == ["d"]
     assert names(tmp_path / "d") == ["old"]
-
-
-def test_a_place_below_a_file_cannot_be_written(tmp_path):
-    (tmp_path / "f").write_text("old")
-    for write in (
-        lambda: write_atomic(tmp_path / "f" / "x", "new"),
-        lambda: write_directory(tmp_path / "f" / "x", lambda directory: None),
-    ):
-        with pytest.raises(
-            RunError,
-            match=r"^cannot write `.*/f/x`: .*; nothing that was there is lost",
-        ):
-            write()
-    assert (tmp_path / "f").read_text() == "old"
-    assert names(tmp_path) == ["f"]
-
-
-def test_a_file_cannot_take_the_place_of_a_directory(tmp_path):
-    (tmp_path / "d").mkdir()
-    with pytest.raises(RunError, match="is a directory; choose another place"):
-        write_atomic(tmp_path / "d", "x")
-    assert names(tmp_path) == ["d"]
 
 
 @pytest.mark.parametrize("moment", ["file", "directory"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +265,10 @@ def outside_statistics(name: str, results: dict[str, Any]) -> Iterator[Compared]
         )
         p_values.append(float(test.pvalue))
         corrected.append(ours["corrected"])
-    holm = multipletests(p_values, method="holm")[1].tolist()
+    # The other pairs of the column belong to the same family.
+    for first, second in combinations(("better", "worse", "equal"), 2):
+        p_values.append(float(ttest_rel(samples[second], samples[first]).pvalue))
+    holm = multipletests(p_values, method="holm")[1].tolist()[:3]
     yield Compared(f"{name}/holm", corrected, holm, "statsmodels multipletests", SUMS)
 
 

@@ -80,8 +80,6 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
-    if path.is_dir():
-        raise RunError(f"`{path}` is a directory; choose another place")
     temporary = _temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

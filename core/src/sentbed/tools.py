@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         misfits,
         runtime_misfits,
     )
+    from sentbed._recipe.component_notes import naming_components
     from sentbed._recipe.load import (
         component_of,
         load_recipe,

@@ -30,8 +30,8 @@ def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path):
     ended = run(tmp_path / "results", "--output", tmp_path / "out")
     assert ended.exit_code == 0, ended.output
     assert "First: org/model3 has the best mean" in ended.output
-    assert "0 models of 3 cannot be told apart from it over 12 tasks" in ended.output
-    assert "Mind: No differences between conditions were found." in ended.output
+    assert "0 models of 3 are not significantly worse over 12 tasks" in ended.output
+    assert "Warnings: No differences between conditions were found." in ended.output
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert not re.search(r'(?:src|href)="https?:', page)
     for text in ("Ranking", "What may be compared", "org/model3"):

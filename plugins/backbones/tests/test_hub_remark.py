@@ -1,11 +1,11 @@
-"""What `sentbed check` says of models of the hub, against a local server."""
+"""What `sentbed check` says of models of the hub, from a hub on this machine."""
 
 from __future__ import annotations
 
 import huggingface_hub
 import pytest
 from click.testing import CliRunner
-from hub_replicas.server import local_hub
+from hub_replicas.local_hub import LocalHub
 from sentbed._cli.main import main
 from sentbed_backbones.hub_models import hub_remark
 
@@ -24,7 +24,8 @@ pooler = { use = "mean" }
 @pytest.fixture
 def hub(tmp_path):
     hub_remark.cache_clear()
-    with local_hub() as hub, hub.connected(tmp_path / "home"):
+    hub = LocalHub()
+    with hub.connected(tmp_path / "home", licences=False):
         yield hub
     hub_remark.cache_clear()
 
@@ -46,7 +47,7 @@ def files(tmp_path):
     directory = tmp_path / "files"
     directory.mkdir()
     (directory / "config.json").write_text("{}")
-    (directory / "model.safetensors").write_bytes(bytes(30_000_000))
+    (directory / "model.safetensors").write_bytes(b"")
     return directory
 
 
@@ -56,7 +57,7 @@ def test_a_model_that_is_there_is_no_problem(hub, check, files):
     assert result.exit_code == 0, result.output
     assert "no problems" in result.output
     assert "`acme/tiny`: a run fetches it" in result.output
-    assert hub.fetched() == []
+    assert hub.fetched == []
 
 
 def test_a_gated_model_is_a_problem(hub, check, files):

@@ -44,13 +44,3 @@ def test_a_file_by_which_a_validation_chose_weights_is_development_data():
 
 def test_what_is_declared_as_test_data_stays_so():
     assert development(cell(score("test", FILE), chosen_on=[FILE])) == [False]
-
-
-@pytest.mark.parametrize(
-    "record", [{}, {"manifest": 3}, {"manifest": {"chosen_on": "all"}}]
-)
-def test_a_damaged_record_says_nothing(record):
-    run = CellRun(
-        "a", 1, "finished", scores=(score("whole file", FILE),), record=record
-    )
-    assert development(CellInfo("a", {}, (run,))) == [False]

@@ -46,8 +46,8 @@ def test_the_spread_over_seeds_is_pooled_by_its_degrees():
     (power,) = observed_power(summarise(TOY))
     assert power.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
     assert (power.spread.item_std, power.spread.item_degrees) == (0, math.inf)
-    # Most cells have four seeds; the cell with one has no test.
-    assert (power.seeds, power.comparisons) == (4, 3)
+    # Most cells have four seeds; the cell with one has no test. The three share one half of the level.
+    assert (power.seeds, power.comparisons) == (4, 6)
 
 
 def test_the_spread_over_items_is_their_mean_variance():
@@ -57,10 +57,11 @@ def test_the_spread_over_items_is_their_mean_variance():
     for row in summary.rows:
         judged = row.cells[-1].judged
         if judged is not None:
-            variances.append(judged.item_variance)
-    assert len(variances) == power.comparisons == 5
+            variances.append(judged.estimate.sources["items"].variance)
+    assert len(variances) == 5
+    assert power.comparisons == 10
     assert power.spread.item_std == pytest.approx(math.sqrt(sum(variances) / 5))
-    assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=5)
+    assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=10)
 
 
 @pytest.mark.parametrize(

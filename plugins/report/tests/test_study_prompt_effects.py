@@ -7,17 +7,14 @@ import math
 import attrs
 import numpy as np
 import pytest
-from scipy import stats
 from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.item_differences import (
     item_differences,
     task_items,
 )
 from sentbed_report.study.prompt_effects import rows_under_prompts
-from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
@@ -122,38 +119,6 @@ def test_the_line_counts_the_cells_that_are_the_best_under_a_prompt(direction):
         line
         == "2 of 3 cells are the best under at least one of 2 prompts in e, p: T (accuracy)"
     )
-
-
-# --- the chosen cell ---------------------------------------------------------------------------------------
-
-
-def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items():
-    rng = np.random.default_rng(12)
-    values = rng.normal(size=(1, 4, 3, 30)) + rng.normal(size=(1, 4, 1, 1))
-    decide = Decide(("T",), "e", test_data=True)
-    data = attrs.evolve(study_of(values, baseline=None), decide=decide)
-
-    def without_last_items(run):
-        prompt = data.prompts.index(run.prompt)
-        of_run = values[0, prompt, run.seed]
-        score = score_of(of_run[: 30 - run.seed])
-        return attrs.evolve(run, scores=(score,))
-
-    unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
-    means = np.zeros((4, 3))
-    for prompt, seed in np.ndindex(4, 3):
-        means[prompt, seed] = values[0, prompt, seed, : 30 - seed].mean()
-
-    selection = select(unlike, summarise(unlike))
-    (score,) = selection.scores
-    of_prompts = means.mean(1).var(ddof=1) / 4
-    of_seeds = means.mean(0).var(ddof=1) / 3
-    squares = of_prompts * stats.t.isf(0.025, 3) ** 2
-    squares += of_seeds * stats.t.isf(0.025, 2) ** 2
-    half = math.sqrt(squares)
-    assert score.over == "prompts and seeds"
-    assert score.low == pytest.approx(means.mean() - half)
-    assert score.high == pytest.approx(means.mean() + half)
 
 
 # --- runs that are missing ---------------------------------------------------------------------------------

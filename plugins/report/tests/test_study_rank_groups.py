@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
 from sentbed_common import item_score
-from sentbed_report.statistics.rank_intervals import not_comparable, rank_intervals
-from sentbed_report.statistics.significance import Judged
+from sentbed_report.statistics.rank_intervals import rank_intervals
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -166,7 +164,7 @@ SEED = {"MR": 60.0}
         (
             {name: {1: SEED, 2: {"MR": 61.0}} for name in "abc"},
             2,
-            "3 rows have 3 pairs; up to 2 rows are compared with each other",
+            "there are 3 rows; up to 2 are compared with each other",
         ),
     ],
 )
@@ -183,11 +181,3 @@ def test_a_single_row_has_no_groups(study_of):
     single = study_of({"a": finished, "b": {1: {}, 2: {}}}, statuses={"b": "waiting"})
     assert summarise(single)[0].groups is None
     assert summarise(study_of({"a": finished, "b": finished}))[0].groups is not None
-
-
-def test_the_row_with_the_most_pairs_without_a_p_value_goes_first():
-    pairs = {pair: Judged(p_value=0.5) for pair in combinations(range(4), 2)}
-    for first, second in ((0, 2), (1, 2), (2, 3), (0, 1)):
-        pairs[first, second] = Judged(reason=f"{first} and {second}")
-
-    assert not_comparable(pairs) == {2: "0 and 2; 1 and 2; 2 and 3", 1: "0 and 1"}

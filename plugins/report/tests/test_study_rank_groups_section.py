@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import json
 
-from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import to_json, write_exports
-from sentbed_report.study_page.study_report import write_study_report
-from toy_study import study
+from sentbed_report.study.exports import to_json
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 
@@ -39,22 +36,3 @@ def test_results_have_the_groups(study_of):
         3,
         {},
     )
-
-
-def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(
-    monkeypatch, tmp_path
-):
-    compared = []
-    pairs = TableScores.pairs
-
-    def counted(scores, rows):
-        compared.append(rows)
-        return pairs(scores, rows)
-
-    monkeypatch.setattr(TableScores, "pairs", counted)
-    data = study()
-    summaries = summarise(data)
-    write_exports(tmp_path, data, summaries)
-    write_study_report(tmp_path, data, summaries)
-    (rows,) = compared
-    assert len(rows) == len(data.cells)

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.significance import average_column, corrected, judge_cell
+from sentbed_report.statistics.cell_scores import CellScores, mean_over_tasks
+from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
@@ -209,12 +209,11 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
     assert values(summaries[1].rows[0]) == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
-        before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
+        cells = []
+        for cell in data.cells:
+            cells.append(CellScores({(1, ""): (cell.runs[0].scores[place],)}))
         judged = summaries[place].rows[1].cells[0].judged
-        assert (
-            judged.item_variance
-            == judge_cell(before, after, ComponentStore()).item_variance
-        )
+        assert judged.estimate == difference(*cells)
 
 
 # --- best --------------------------------------------------------------------------------------------------
@@ -279,7 +278,7 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of):
         60.0,
         None,
     )
-    assert dict(half.cells[0].judged.differences) == {1: -10.0}
+    assert half.cells[0].judged.difference == -10.0
 
 
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of):
@@ -301,9 +300,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
         "mean/zh",
     ]
     # zh is compared with zh: both are one higher.
-    assert list(summary.rows[3].cells[0].judged.differences.values()) == pytest.approx(
-        [5.0, 4.0, 9.0]
-    )
+    assert summary.rows[3].cells[0].judged.difference == pytest.approx(6.0)
     (all_of,) = summarise(data, start=True)
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
@@ -368,18 +365,17 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
 
-    def column_of(place):
-        column = {}
-        for cell in data.cells:
-            column[cell.name] = {run.seed: run.scores[place] for run in cell.runs}
+    def scores_of(cell, place):
+        of_runs = {(run.seed, ""): (run.scores[place],) for run in cell.runs}
+        return CellScores(of_runs)
 
-        return column
-
-    tasks = [column_of(0), column_of(1)]
-    columns = [*tasks, average_column(tasks, {})]
-    for cell, column in zip(mean.cells, columns, strict=True):
-        judged = judge_cell(column["first"], column["mean"], ComponentStore())
-        assert cell.judged == corrected({"mean": judged})["mean"]
+    of_tasks = []
+    for cell in data.cells:
+        of_tasks.append([scores_of(cell, 0), scores_of(cell, 1)])
+    before, after = of_tasks
+    expected = list(map(difference, before, after))
+    expected.append(difference(mean_over_tasks(before), mean_over_tasks(after)))
+    assert [cell.judged.estimate for cell in mean.cells] == expected
 
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
@@ -399,7 +395,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     for axes, reason in (
         ([], ""),
-        ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both"),
+        ([AxisInfo("pooler", ("first", "mean"))], "the cells have no seed in common"),
     ):
         judged = (
             only(study_of(numbers, axes, baseline="first", items=True))
@@ -413,7 +409,7 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
     judged = (
         only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
     )
-    assert judged.reason == "no seed has a score of both"
+    assert judged.reason == "the cells have no seed in common"
 
 
 def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of):

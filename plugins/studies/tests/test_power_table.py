@@ -105,14 +105,14 @@ def test_a_study_gives_its_own_spread_seeds_and_comparisons(
 ):
     data = study_of(NUMBERS, baseline="base")
     (table,) = LoadedStudy(data).power(differences=[1.0])
-    assert (table.comparisons, [*table.smallest]) == (2, [3, 6, 12])
+    assert (table.comparisons, [*table.smallest]) == (4, [3, 6, 12])
     # `high` differs by 1, 0.7, 0.9, `same` by 0.1, -0.1, 0.1: both have two degrees.
     expected = ((0.14 / 3) / 2 + (0.08 / 3) / 2) / 2
     assert table.spread.seed_std == pytest.approx(expected**0.5)
-    assert table.needed[1.0] == seeds_needed(table.spread, 1.0, comparisons=2)
+    assert table.needed[1.0] == seeds_needed(table.spread, 1.0, comparisons=4)
     assert str(table).startswith("transfer, p: MR (accuracy), against base\n")
     (other,) = LoadedStudy(data).power([4], power=0.5, level=0.01)
-    assert other.smallest == {4: smallest_difference(table.spread, 4, 0.5, 0.01, 2)}
+    assert other.smallest == {4: smallest_difference(table.spread, 4, 0.5, 0.01, 4)}
 
 
 def test_without_a_baseline_the_spread_is_that_of_differences_from_the_first_cell(

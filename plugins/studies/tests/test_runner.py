@@ -336,34 +336,6 @@ def test_another_study_in_the_same_directory_is_refused(one_cell, put):
     assert scores_of(one_cell) == before
 
 
-def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
-    study, directory, put
-):
-    changed = read_study(
-        put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]"))
-    )
-    refusals = []
-
-    def start_another(line):
-        before = (directory / "study.json").read_bytes()
-        with pytest.raises(RunError) as caught:
-            run_study(changed, directory)
-        refusals.append(str(caught.value))
-        assert (directory / "study.json").read_bytes() == before
-        run_study(
-            study, directory, only=[{"lr": "0.25", "noise": "0.0"}]
-        )  # the same study may
-
-    run_study(study, directory, only=ONE_CELL, say=start_another)
-    assert len(refusals) == 2  # after the shared stages and after the cell
-    assert set(refusals) == {
-        f"another process works in `{directory}` on a study by another recipe; let it end first, or "
-        "choose another `--out`"
-    }
-    run_study(changed, directory, only=ONE_CELL)
-    assert not list((directory / "locks").glob("at-work-*"))
-
-
 def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
     directory.mkdir()
     (directory / "thesis.tex").touch()

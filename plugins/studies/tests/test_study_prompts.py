@@ -9,8 +9,8 @@ import pytest
 from sentbed import RecipeError
 from sentbed.errors import RunError
 from sentbed.tools import load_plugins
-from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.significance import judge_cell
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.read_study_directory import read_data
@@ -223,23 +223,16 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     # The same by hand, from the runs.
     columns = []
     for cell in data.cells:
-        column = {}
+        of_runs = {}
         for seed in (1, 2, 3):
-            of_prompts = {}
-            for run in cell.runs:
-                if run.seed == seed:
-                    of_prompts[run.prompt] = next(
-                        score for score in run.scores if score.task == "near"
-                    )
-            column[seed] = PromptScores(of_prompts)
-        columns.append(column)
-    expected = judge_cell(columns[0], columns[1], ComponentStore())
-    assert judged.interval == pytest.approx(expected.interval)
-    values = [
-        score.value
-        for of_seed in columns[1].values()
-        for score in of_seed.of_prompts.values()
-    ]
+            for prompt in data.prompts:
+                for run in cell.runs:
+                    if (run.seed, run.prompt) == (seed, prompt):
+                        near = [score for score in run.scores if score.task == "near"]
+                        of_runs[seed, prompt] = tuple(near[:1])
+        columns.append(CellScores(of_runs))
+    assert judged.interval == pytest.approx(difference(*columns).interval())
+    values = list(columns[1].by_seed.values())
     assert row.cells[-1].value == pytest.approx(np.mean(values))
     assert table.over == "Mean over 3 prompts and 3 seeds."
 
@@ -297,7 +290,7 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     assert row.remark == "waiting, 2 of 3"
     judged = row.cells[-1].judged
     assert judged is not None
-    assert list(judged.differences) == [1, 2]
+    assert judged.estimate.sources["seeds"].degrees == 1
 
 
 def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
@@ -309,7 +302,6 @@ def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert judged.basis == "items and seeds"
-    assert judged.prompts == {}
 
 
 def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
@@ -429,9 +421,8 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
                 score.value for score in other.scores
             ]
     table = table_of(tmp_path / "shared")
-    score = table.measured[0][table.rows[0].key][1]
-    assert isinstance(score, PromptScores)
-    assert score.of_prompts["plain"].value != score.of_prompts["other"].value
+    scores = table.measured[0][table.rows[0].key]
+    assert scores.value((1, "plain")) != scores.value((1, "other"))
 
 
 def test_a_training_that_reads_the_prompts_is_done_with_each(load, plugins):

@@ -98,3 +98,16 @@ def test_every_part_of_an_evaluation_has_a_bar_that_leaves(
         assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
         show_progress("encode", 4, 4)
         assert [task.description for task in progress.tasks] == ["MR: classifiers"]
+
+
+def test_an_error_of_the_evaluator_names_it(encoder, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("broken")
+
+    monkeypatch.setattr("toy_plugin.Prepared", broken)
+    place = str(tmp_path / "encoder")
+    arguments = ["--with", "gap", "--set", "runtime.use=toy"]
+    result = CliRunner().invoke(main, ["evaluate", place, *arguments])
+    assert result.exit_code == 1
+    note = result.output.splitlines()[-1]
+    assert note.startswith("in the evaluator `gap` of `toy`")

@@ -1,1 +1,1 @@
-"""Small random models in the layouts of the hub's repositories, and a server that speaks its protocol."""
+"""Small random models in the layouts of the hub's repositories, and a hub that has them."""

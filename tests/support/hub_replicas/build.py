@@ -347,18 +347,10 @@ class Zoo:
             )
         return self._replicas[name]
 
-    def publish(self, hub, name, token=None):
-        """Put a replica on a hub; `token` may read it where it is gated."""
-        if name in hub.moved:
-            return hub.repositories[hub.moved[name]]
-        if name in hub.repositories:
-            return hub.repositories[name]
-        replica = self.replica(name)
-        layout = replica.layout
-        repository = hub.add(layout.moved_to or name, replica.main)
-        if layout.moved_to:
-            hub.moved[name] = layout.moved_to
-        repository.gated = layout.gated
-        if token is not None:
-            repository.readers.add(token)
-        return repository
+    def publish(self, hub, name):
+        """Put a replica on a hub, and return its repository there."""
+        if name not in hub.repositories:
+            replica = self.replica(name)
+            repository = hub.add(name, replica.main)
+            repository.gated = replica.layout.gated
+        return hub.repositories[name]

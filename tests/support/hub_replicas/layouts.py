@@ -21,7 +21,6 @@ class Layout:
     tokenizer: str
     tokenizer_files: tuple[str, ...]
     config: Mapping[str, Any] = attrs.field(factory=dict)
-    moved_to: str = ""
     old_pickle: bool = False
     shards: int = 1
     no_metadata: bool = False
@@ -61,10 +60,6 @@ def read_layouts():
             fields[key.replace("-", "_")] = (
                 tuple(value) if isinstance(value, list) else value
             )
-        fields["keys"] = tuple(
-            (pattern, new) for pattern, new in fields.get("keys", ())
-        )
-        if fields.get("moved_to", "").endswith("/"):
-            fields["moved_to"] += name
+        fields["keys"] = tuple(map(tuple, fields.get("keys", ())))
         layouts[name] = Layout(name=name, **fields)
     return layouts

@@ -1,4 +1,4 @@
-"""Notes that name the component of a recipe whose code raised an error."""
+"""Notes that name the component whose code raised an error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from sentbed._component_names import full_name
 from sentbed._document.structuring import parts_in
@@ -15,25 +16,30 @@ from sentbed.protocols import Component, Recipe
 
 
 @contextmanager
-def naming_components(recipe: Recipe) -> Iterator[None]:
+def naming_components(part: Any) -> Iterator[None]:
     """Add a note to an error in the `with` block: which component's code raised it, and its place in the recipe.
 
     A `SentbedError` gets no note, since its message says what is wrong and what to do.
+
+    Args:
+        part: Recipe, or part of one, whose components are used in the block. Only a recipe knows places.
     """
     try:
         yield
     except SentbedError:
         raise
     except Exception as error:
-        for path, component in _raising(error.__traceback__, recipe):
-            place = recipe.problem("", path)
-            error.add_note(f"in {full_name(component)}{place}")
+        for path, component in _raising(error.__traceback__, part):
+            note = f"in {full_name(component)}"
+            if isinstance(part, Recipe):
+                note += str(part.problem("", path))
+            error.add_note(note)
         raise
 
 
 def _raising(
     trace: TracebackType | None,
-    recipe: Recipe,
+    part: Any,
 ) -> list[tuple[KeyPath, Component]]:
     """Return the component, with its path in the recipe, whose method is innermost in a traceback.
 
@@ -43,12 +49,12 @@ def _raising(
     for frame, _ in reversed(list(traceback.walk_tb(trace))):
         if not candidates:
             package = _package(str(frame.f_globals.get("__name__")))
-            for path, part in parts_in(recipe):
+            for path, inner in parts_in(part):
                 if (
-                    isinstance(part, Component)
-                    and _package(type(part).__module__) == package
+                    isinstance(inner, Component)
+                    and _package(type(inner).__module__) == package
                 ):
-                    candidates.append((path, part))
+                    candidates.append((path, inner))
 
         for path, component in candidates:
             if component is frame.f_locals.get("self"):

@@ -65,7 +65,7 @@ class _Hooks:
             values = [arguments[name] for name in implementation.argnames]
             try:
                 result = implementation.function(*values)
-            except (Exception, SystemExit) as error:
+            except Exception as error:
                 if implementation.plugin is self.context.history:
                     raise
                 self._give_up(hook, implementation, error)
@@ -78,7 +78,7 @@ class _Hooks:
         self,
         hook: str,
         implementation: pluggy.HookImpl,
-        error: BaseException,
+        error: Exception,
     ) -> None:
         """Warn that a plugin failed, and call it no more. Raise an error if the run cannot go on without it."""
         required = getattr(implementation.plugin, "required", False) is True

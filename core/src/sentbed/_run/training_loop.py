@@ -362,9 +362,8 @@ class _Loop:
             )
         if self.step and kept.step == 0:
             self.context.warn(
-                f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its "
-                f"validations was above the one before its first step, {kept.score:.2f}; the weights stay "
-                "those that it began with"
+                f"training in `{self.stage.name}` did not help: no validation beat the initial "
+                f"{kept.score:.2f}, so the initial weights were kept"
             )
 
         self.context.kept[self.stage.name] = kept

@@ -135,7 +135,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
     if claims is None:
         return [
             AnswerLine("Claims", f"None: {audit.problem}."),
-            AnswerLine("Mind", conditions),
+            AnswerLine("Warnings", conditions),
         ]
 
     counts = pair_counts(claims)
@@ -143,7 +143,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
         AnswerLine("First", _first_sentence(claims)),
         AnswerLine("Ranking", _ranking_sentence(counts)),
         AnswerLine("Mean", _conflict_sentence(claims, counts)),
-        AnswerLine("Mind", conditions),
+        AnswerLine("Warnings", conditions),
     ]
 
 
@@ -155,18 +155,18 @@ def _first_sentence(claims: Claims) -> str:
     others = count(claims.not_told_apart_from_first, "model")
     return (
         f"{name} has the best mean, {mean:.2f}; {others} of {rows - 1} "
-        f"cannot be told apart from it over {count(tasks, 'task')}."
+        f"are not significantly worse over {count(tasks, 'task')}."
     )
 
 
 def _ranking_sentence(counts: dict[str, int]) -> str:
-    """Return a sentence on how many neighbours cannot be told apart, and how many of all pairs differ."""
+    """Return a sentence on how many neighbours do not differ significantly, and how many of all pairs differ."""
     neighbours = counts["neighbours"]
     alike = neighbours - counts["neighbours_differ"]
     alike_corrected = neighbours - counts["neighbours_differ_corrected"]
     return (
-        f"{alike} of {neighbours} neighbours cannot be told apart without correction, {alike_corrected} with "
-        f"it; of all {counts['all']:,} pairs {counts['differ_corrected']:,} differ."
+        f"{alike} of {neighbours} neighbours do not differ significantly, {alike_corrected} after "
+        f"correction; of all {counts['all']:,} pairs {counts['differ_corrected']:,} differ."
     )
 
 
@@ -319,5 +319,5 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         "tasks won",
     ]
     table = table_of("Neighbours in the ranking", ["model", "next one"], columns, rows)
-    summary = f"{different_pairs} of {len(rows)} can be told apart"
+    summary = f"{different_pairs} of {len(rows)} differ significantly"
     return Section("Neighbours", summary, tables=(table,))

@@ -18,9 +18,9 @@ import attrs
 import numpy as np
 import pandas
 from numpy.typing import NDArray
+from sentbed_report.statistics.difference import holm
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.rank_intervals import rank_intervals
-from sentbed_report.statistics.significance import holm
 
 from sentbed_audit.comparable_scores import ComparableScores
 from sentbed_audit.signed_ranks import signed_rank_p_values

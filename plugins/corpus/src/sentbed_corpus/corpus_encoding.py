@@ -21,6 +21,7 @@ from sentbed.tools import (
     component_of,
     load_plugins,
     locked,
+    naming_components,
     saved_recipe,
 )
 from sentbed_common import TaskPool, is_locked
@@ -306,7 +307,8 @@ class Encoding:
         """Encode a shard into its file; return the encoder's description."""
         request = self.request
         texts, kept = read_shard(shard, request.column, request.keep)
-        vectors = encoder.encode(texts)
+        with naming_components(encoder.recipe):
+            vectors = encoder.encode(texts)
         write_shard(self.file(shard), vectors, kept, request, shard)
 
         # The description is compared with one that was read from the manifest, so it is made JSON data.

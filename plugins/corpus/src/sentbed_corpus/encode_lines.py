@@ -15,7 +15,7 @@ from typing import IO, Any
 from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file
-from sentbed.tools import WINDOW, echo
+from sentbed.tools import WINDOW, echo, naming_components
 from sentbed_common import progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
@@ -52,7 +52,11 @@ def encode_lines(
 
         loaded = Encoder.load(encoder, runtime, trust_remote_code=trust_remote_code)
         loaded = under_prompt(loaded, prompt, instruction)
-        with atomic_file(output.resolve()) as file, bar(rows) as advance:
+        with (
+            naming_components(loaded.recipe),
+            atomic_file(output.resolve()) as file,
+            bar(rows) as advance,
+        ):
             write_npy_header(file, rows, loaded.width, "float32")
             lines = _decoded(stream, source)
             encoded = 0

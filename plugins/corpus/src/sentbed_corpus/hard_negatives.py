@@ -18,7 +18,13 @@ from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import sha256, write_atomic
 from sentbed.protocols import Dataset, DataSource, EncoderRecipe, Runtime
-from sentbed.tools import Plugins, load_plugins, saved_recipe, unstructure
+from sentbed.tools import (
+    Plugins,
+    load_plugins,
+    naming_components,
+    saved_recipe,
+    unstructure,
+)
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
 from sentbed_corpus.component_releases import component_releases
@@ -138,9 +144,10 @@ def mine_hard_negatives(
         plugins,
         trust_remote_code=request.trust_remote_code,
     )
-    vectors, anchor_vectors, anchors = _encode_pairs(
-        encoder, request, store, pairs, bar
-    )
+    with naming_components(encoder.recipe):
+        vectors, anchor_vectors, anchors = _encode_pairs(
+            encoder, request, store, pairs, bar
+        )
     selection = _search(vectors, anchor_vectors, anchors, pairs, request.rules, bar)
     lines, similarity = _rows(request, dataset, store, pairs, selection)
     written = len(lines)
@@ -639,14 +646,10 @@ def _record_of_encoder(
     plugins: Plugins,
 ) -> dict[str, Any]:
     """Return the part of the record that describes the encoder."""
-    fingerprint = None
-    space = fingerprint_of(encoder)
-    if space is not None:
-        fingerprint = space.name
     return {
         "path": str(Path(request.encoder).resolve()),
         "sha256": sha256(Path(request.encoder)),
-        "fingerprint": fingerprint,
+        "fingerprint": fingerprint_of(encoder),
         "width": encoder.width,
         "runtime": unstructure(request.runtime),
         "plugins": component_releases(encoder.recipe, request.runtime, plugins),

@@ -14,11 +14,11 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.score_protocols import evaluation_protocol
-from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.score_interval import judged_mean
-from sentbed_report.statistics.significance import Judged, judge_cell
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.difference import Judged, judge
+from sentbed_report.statistics.score_interval import mean_interval
 
-_SEED = 0
+_RUN = (0, "")
 
 
 @attrs.frozen
@@ -34,19 +34,20 @@ class ScoreInterval:
 def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
     """Return the interval of each score that has items and is not degenerate."""
     starts = _scores_before_training(scores)
-    store = ComponentStore()
     intervals = []
     for score in scores:
         if score.items is None or degenerate_of(score):
             continue
-        interval = judged_mean({_SEED: score}, store).interval
+        scores_of_run = CellScores({_RUN: (score,)})
+        interval, _ = mean_interval(scores_of_run)
         if interval is None:
             continue
 
         start = starts.get(id(score))
         change = None
         if start is not None:
-            change = judge_cell({_SEED: start}, {_SEED: score}, store)
+            before = CellScores({_RUN: (start,)})
+            change = judge([(-1.0, before), (1.0, scores_of_run)])
             if change.interval is None:
                 change = None
         intervals.append(ScoreInterval(score, interval, change))

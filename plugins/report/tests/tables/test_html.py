@@ -16,7 +16,7 @@ ATTACK = "</script><img src=x onerror=alert(1)>\"'"
 def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(results):
     html = to_html(results)
     assert re.findall(r'<tr data-cell="(\w+)"', html)[:2] == ["first", "mean"]
-    assert '<tr data-cell="first" class="baseline">' in html
+    assert '<tr data-cell="first" class="baseline ">' in html
     assert re.findall(r'<td class="n" data-value="([-\d.]+)"', html) == [
         *("50.5", "60.5", "81", "90", "49.5", "-2"),
     ]

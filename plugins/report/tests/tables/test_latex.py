@@ -63,8 +63,8 @@ def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(results):
     assert rules == sorted(rules)
 
 
-def test_best_second_deviation_significance_and_published_numbers_are_marked(results):
-    head, first, mean, published, odd = rows_of(to_latex(results))
+def test_best_second_deviation_and_significance_are_marked(results):
+    head, first, mean, odd = rows_of(to_latex(results))
     assert head == [
         "Pooler",
         r"\multicolumn{2}{c}{MR}",
@@ -80,10 +80,6 @@ def test_best_second_deviation_significance_and_published_numbers_are_marked(res
         r"{\scriptsize $\pm$ 0.71}",
     ]
     assert mean[1:3] == [r"{\textbf{81.00}}", r"{\scriptsize $\pm$ 1.41}$^{\dagger}$"]
-    assert published[:2] == [
-        r"\quad published",
-        r"\multicolumn{2}{r}{\scriptsize 81.05 ($-$0.05)}",
-    ]
     assert odd[0] == (
         r"odd \& 50\% \textbar{} \textless{}b\textgreater{}\_x\_\textless{}/b\textgreater{} "
         r'\textbackslash{} "q"'

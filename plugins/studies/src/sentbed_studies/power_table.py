@@ -33,7 +33,8 @@ class PowerTable:
     """The study's table and column, and the baseline; empty without a study."""
     spread: Spread
     comparisons: int
-    """Number of cells compared with the baseline."""
+    """Number of comparisons that share the level equally; comparisons with a baseline have one half of it if
+    other pairs are tested, too."""
     power: float
     """Probability with which a true difference is to be found significant."""
     level: float
@@ -118,8 +119,8 @@ def power_of_study(
     """Return a power table for the last column of each table of a study, by the spread of its finished runs.
 
     By default, `seeds` are the study's number of seeds and its multiples by two and four, and `comparisons` is
-    the number of cells compared with the baseline. In a study without a baseline, cells are compared with the
-    first cell that has scores. The other arguments are those of `power_of_spread`.
+    the number by which the study's own tests divide the level. In a study without a baseline, cells are compared
+    with the first cell that has scores. The other arguments are those of `power_of_spread`.
 
     Raises:
         RunError: if no cell was compared under two seeds or more, or if an argument is out of range.

@@ -36,7 +36,7 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_wor
 from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
-from sentbed_studies.write_study_directory import at_work, note_confirmation
+from sentbed_studies.write_study_directory import note_confirmation, write_study
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
@@ -93,8 +93,7 @@ def run_study(  # noqa: PLR0913 - keywords
     Raises:
         RecipeError: if `only` names an unknown axis or label.
         RunError: if a cell fails, unless `keep_going` (finished cells are kept); if the directory holds
-            another study; if another process runs this study with another recipe; or if a cell must be
-            trained again for an added evaluation, unless `retrain`.
+            another study; or if a cell must be trained again for an added evaluation, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
@@ -103,31 +102,31 @@ def run_study(  # noqa: PLR0913 - keywords
 
     to_train_again = _runs_to_train_again(directory, work, retrain)
     _require_place_of_study(directory)
-    with at_work(directory, study, whole):
-        directory = directory.resolve()
-        total = len(work.tasks)
-        if not only and study.table.decide is not None:
-            total += study.table.decide.confirm * max(len(study.prompts), 1)
+    write_study(directory, study, whole)
+    directory = directory.resolve()
+    total = len(work.tasks)
+    if not only and study.table.decide is not None:
+        total += study.table.decide.confirm * max(len(study.prompts), 1)
 
-        executor = executor or executor_of("local", {}, plugins, say)
-        runner = _Runner(
-            directory,
-            executor,
-            keep_going,
-            say,
-            total,
-            workers,
-            to_train_again=set(to_train_again),
-        )
-        _run_work(study, work, runner)
+    executor = executor or executor_of("local", {}, plugins, say)
+    runner = _Runner(
+        directory,
+        executor,
+        keep_going,
+        say,
+        total,
+        workers,
+        to_train_again=set(to_train_again),
+    )
+    _run_work(study, work, runner)
 
-        # A cell that has failed might have been the best one.
-        if not only and not runner.failed:
-            _confirm(study, whole, CellKeys(plugins), share, retrain, runner)
+    # A cell that has failed might have been the best one.
+    if not only and not runner.failed:
+        _confirm(study, whole, CellKeys(plugins), share, retrain, runner)
 
-        if study.table.keep != "all":
-            _remove_shared(whole.tasks, whole, directory)
-        return StudyResult(directory, tuple(runner.failed), runner.worked)
+    if study.table.keep != "all":
+        _remove_shared(whole.tasks, whole, directory)
+    return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
 def _runs_to_train_again(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +12,8 @@ import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Recipe
-from sentbed.tools import differences, locked, unstructure
-from sentbed_common import is_locked
-from sentbed_report.study.read_study_directory import LOCKS, RECIPE
+from sentbed.tools import differences, unstructure
+from sentbed_report.study.read_study_directory import RECIPE
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
     CellRecord,
@@ -34,67 +29,31 @@ from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Identity, Study
 from sentbed_studies.study_config import StudyTable
 
-AT_WORK = "at-work"
-"""Beginning of the names of the locks that processes hold while they run a study."""
 
-
-@contextmanager
-def at_work(
+def write_study(
     directory: Path,
     study: Study,
     work: Work,
-) -> Iterator[None]:
-    """Write `study.json` and the recipe of a study, and hold a lock that marks the study as running.
-
-    Several processes may run the same study.
+) -> None:
+    """Write `study.json` and the recipe of a study. Several processes may run the same study.
 
     Raises:
-        RunError: if the directory holds another study, or if another process runs this study with another recipe.
+        RunError: if the directory holds a study with another name that has no run in common with this one.
     """
     record = _record(study, work)
-    _require_same_study(directory, record)
-    digest = hashlib.sha256(_as_json(record).encode()).hexdigest()
-    same_recipe = f"{AT_WORK}-{digest[:16]}-"
-    lock = directory / LOCKS / f"{same_recipe}{uuid.uuid4().hex}.lock"
-    try:
-        with locked(lock):
-            # This process holds its lock before it looks for others: of two processes that begin at the same
-            # time, at least one sees the other.
-            for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
-                if not other.name.startswith(same_recipe) and is_locked(other):
-                    raise RunError(
-                        f"another process works in `{directory}` on a study by another recipe; let it end "
-                        "first, or choose another `--out`"
-                    )
-
-            write_atomic(directory / RECIPE, _recipe(study, directory))
-            # Read again under the lock: another process may have written the record since.
-            before = _record_before(directory)
-            if before is not None:
-                record = _with_choices_before(record, before)
-            if before is None or _as_json(record) != _as_json(before):
-                write_study_record(directory, record)
-            yield
-    finally:
-        # On a disk that has become read-only, this fails, which must not hide the first error.
-        with suppress(OSError):
-            lock.unlink(missing_ok=True)
-
-
-def _require_same_study(directory: Path, record: StudyRecord) -> None:
-    """Raise `RunError` if a directory holds a study with another name that has no run in common with `record`."""
     before = _record_before(directory)
-    if before is None or before.name == record.name:
-        return
-    if set(_keys(before)).isdisjoint(_keys(record)):
-        raise RunError(
-            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
-            "another `--out`"
-        )
+    if before is not None:
+        if before.name != record.name and set(_keys(before)).isdisjoint(_keys(record)):
+            raise RunError(
+                f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
+                "another `--out`"
+            )
+        record = _with_choices_before(record, before)
 
-
-def _as_json(record: StudyRecord) -> str:
-    return json.dumps(attrs.asdict(record))
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomic(directory / RECIPE, _recipe(study, directory))
+    if record != before:
+        write_study_record(directory, record)
 
 
 def _record_before(directory: Path) -> StudyRecord | None:

@@ -108,6 +108,7 @@ class RuntimeContract(ComponentContract):
         """Compare vectors, relative to the largest number in `expected`."""
         assert actual.shape == expected.shape
         assert actual.dtype == np.float32
+
         bound = self.tolerance * float(np.abs(expected).max())
         np.testing.assert_allclose(actual, expected, rtol=0, atol=bound)
 
@@ -115,8 +116,10 @@ class RuntimeContract(ComponentContract):
         """It has a `token_budget`, a `precision`, and counters, and JSON can hold what it says."""
         assert isinstance(engine, Engine)
         assert engine.token_budget >= 1
+
         description = json.loads(json.dumps(dict(engine.describe())))
         assert isinstance(description["precision"], str)
+
         for name, value in engine.counters().items():
             assert math.isfinite(value), name
             assert value >= 0, name
@@ -129,6 +132,7 @@ class RuntimeContract(ComponentContract):
         """A vector does not depend on padding, on the order or on the number of the other texts."""
         vectors = encoder.encode(SENTENCES)
         self.assert_vectors(encoder.encode(SENTENCES[::-1])[::-1], vectors)
+
         alone = [encoder.encode([text]) for text in SENTENCES[:8]]
         self.assert_vectors(np.concatenate(alone), vectors[:8])
 
@@ -137,10 +141,12 @@ class RuntimeContract(ComponentContract):
     ) -> None:
         """What it saves gives the same vectors on the engine, to the bit, and on `cpu`."""
         vectors = encoder.encode(SENTENCES)
+
         encoder.save(tmp_path / "saved")
         loaded = Encoder.build(encoder.recipe, encoder.engine, saved=tmp_path / "saved")
         np.testing.assert_array_equal(loaded.encode(SENTENCES), vectors)
         assert loaded.placed.fingerprint() == encoder.placed.fingerprint()
+
         on_cpu = Encoder.build(encoder.recipe, reference, saved=tmp_path / "saved")
         self.assert_vectors(vectors, on_cpu.encode(SENTENCES))
 
@@ -160,11 +166,13 @@ class RuntimeContract(ComponentContract):
     ) -> None:
         """A field of the backbone changes vectors as on `cpu`, or `misfits` refuses it."""
         expected.save(tmp_path / "whole")
+
         whole: Any = expected.recipe.backbone
         model = str(tmp_path / "whole" / "backbone")
         pretrained = attrs.evolve(
             whole, init="pretrained", model=model, **{field: value}
         )
+
         recipe = attrs.evolve(expected.recipe, backbone=pretrained)
         if any(runtime_misfits(component, recipe)):
             return
@@ -176,6 +184,7 @@ class RuntimeContract(ComponentContract):
 
         before = expected.encode(SENTENCES)
         on_cpu = Encoder.build(recipe, expected.engine).encode(SENTENCES)
+
         change = on_cpu - before
         share = float(((vectors - before) * change).sum() / (change**2).sum())
         assert share > LEAST_SHARE, (
@@ -192,9 +201,11 @@ class RuntimeContract(ComponentContract):
         """Losses of a few steps are those of `cpu`, and the new weights are used and saved."""
         skip_unless_it_trains(component)
         assert isinstance(encoder.engine, TrainingEngine)
+
         losses = take_steps(encoder, new_trainer(encoder), range(STEPS))
         expected_losses = take_steps(expected, new_trainer(expected), range(STEPS))
         assert losses == pytest.approx(expected_losses, rel=self.tolerance)
+
         encoder.save(tmp_path / "trained")
         loaded = Encoder.build(
             encoder.recipe, expected.engine, saved=tmp_path / "trained"
@@ -212,6 +223,7 @@ class RuntimeContract(ComponentContract):
         skip_unless_it_trains(component)
         trainer = new_trainer(encoder)
         take_steps(encoder, trainer, range(STEPS))
+
         state = tmp_path / "state"
         state.mkdir()
         trainer.save(state)
@@ -220,6 +232,7 @@ class RuntimeContract(ComponentContract):
         other = Encoder.build(recipe, encoder.engine, saved=tmp_path / "initial")
         resumed = new_trainer(other)
         resumed.load(state)
+
         resumed_losses = take_steps(other, resumed, range(STEPS, 2 * STEPS))
         assert resumed_losses == pytest.approx(losses, rel=self.tolerance)
 
@@ -239,6 +252,7 @@ def new_trainer(encoder: Encoder) -> Trainer:
         total_steps=2 * STEPS,
         towers=dict.fromkeys(COLUMNS, "encoder"),
     )
+
     engine = cast(TrainingEngine, encoder.engine)
     engine.seed(SEED)
     return engine.trainer({"encoder": encoder.placed}, training)
@@ -252,5 +266,6 @@ def take_steps(encoder: Encoder, trainer: Trainer, numbers: range) -> list[float
         columns = {}
         for name, side in zip(COLUMNS, (texts, texts[::-1]), strict=True):
             columns[name] = encoder.tokenizer().encode(side, MAX_LENGTH)
+
         losses.append(trainer.step(columns).loss)
     return losses

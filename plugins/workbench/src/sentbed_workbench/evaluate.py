@@ -15,6 +15,7 @@ from sentbed.tools import (
     apply_overrides,
     check_components,
     load_plugins,
+    naming_components,
     structure,
 )
 from sentbed_common import progress_bars
@@ -90,7 +91,7 @@ def evaluate_encoder(
         encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
     )
 
-    with _bars() as show_progress:
+    with naming_components([loaded.recipe, request]), _bars() as show_progress:
         return loaded.evaluate(
             request.evaluate,
             encoder,

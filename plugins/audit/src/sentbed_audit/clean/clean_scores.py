@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
-from sentbed_report.statistics.levels import CONFIDENCE
+from sentbed_report.statistics.difference import Difference, Source
 
 from sentbed_audit.clean.overlap import SeenItems
 
@@ -62,7 +61,7 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     difference = value_on_clean - item_score(items)
     clean = attrs.evolve(score, value=value_on_clean, items=clean_items)
     estimate = paired_difference(items, is_kept, difference)
-    return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
+    return CleanScore(score, seen, clean, difference, estimate.interval())
 
 
 def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -92,7 +91,7 @@ def paired_difference(
     items: Items,
     kept: NDArray[np.bool_],
     difference: float,
-) -> EstimatedDifference:
+) -> Difference:
     """Return `difference`, the score on kept items minus the score on all items, with its variance over items.
 
     A kept item influences both scores. Its influence on the difference is the difference of its influences on
@@ -109,6 +108,4 @@ def paired_difference(
 
     degrees = len(influences) - 1
     variance = float(influences @ influences) * len(influences) / max(degrees, 1)
-    if not variance:
-        return EstimatedDifference(difference, ())
-    return EstimatedDifference(difference, (Source(variance, degrees),))
+    return Difference(difference, {"items": Source(variance, degrees)})

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_LINES = 12
 """Maximum number of lines; more would not be readable."""
 
+MOST_DETAILED = 6
+"""Maximum number of lines with markers and error bars; those of more lines would cover each other."""
+
 MOST_POINTS = 1000
 """Maximum number of points of a line. Of a longer line, the extremes are drawn, so that spikes remain."""
 
@@ -56,7 +59,7 @@ def line_plot(
         axes = figure.subplots()
         for name in names:
             line = points[points["name"] == name].sort_values("x", kind="stable")
-            _draw_line(axes, name, line)
+            _draw_line(axes, name, line, has_details=len(names) <= MOST_DETAILED)
         for name, value in (references or {}).items():
             axes.axhline(value, color=colours()["fg"], linestyle=":", label=name)
 
@@ -80,8 +83,10 @@ def _draw_line(
     axes: Axes,
     name: str,
     line: pandas.DataFrame,
+    *,
+    has_details: bool,
 ) -> None:
-    marker = "o"
+    marker = "o" if has_details else ""
     if len(line) > _MOST_MARKED:
         marker = ""
         # Long curves are noisy: their mean over a 25th of the points is drawn over all points.
@@ -97,14 +102,13 @@ def _draw_line(
         markersize=4,
         label=name or None,
     )
-    if "error" in line and line["error"].any():
+    if has_details and "error" in line and line["error"].any():
         axes.errorbar(
             line["x"],
             line["y"],
             line["error"],
             fmt="none",
             ecolor=drawn.get_color(),
-            capsize=3,
         )
 
 

@@ -20,6 +20,10 @@ MOST_NAMES = 12
 """Maximum number of encoders whose names stand in the legend or beside the points."""
 
 
+MOST_SHAPES = 60
+"""Maximum number of encoders that have lines and colours of their own."""
+
+
 def scatter_plot(
     title: str,
     axes_labels: tuple[str, str],
@@ -43,10 +47,20 @@ def scatter_plot(
         axes = figure.subplots()
         axes.margins(0.12)
         axes.set(xlabel=axes_labels[0], ylabel=axes_labels[1])
-        for name, line in points.groupby("name", sort=False):
-            _draw_steps(axes, str(name), line.sort_values("step"))
+        if len(names) > MOST_SHAPES:
+            # Hundreds of points are smaller as an image than as shapes.
+            axes.scatter(points["x"], points["y"], s=16, alpha=0.5, rasterized=True)
+        else:
+            for name, line in points.groupby("name", sort=False):
+                _draw_steps(axes, str(name), line.sort_values("step"))
         if shade:
-            drawn = axes.scatter(points["x"], points["y"], c=points["shade"], zorder=3)
+            drawn = axes.scatter(
+                points["x"],
+                points["y"],
+                c=points["shade"],
+                zorder=3,
+                rasterized=len(names) > MOST_SHAPES,
+            )
             figure.colorbar(drawn, label=shade).outline.set_visible(False)
         if spans_powers(list(points["x"])):
             axes.set_xscale("log")

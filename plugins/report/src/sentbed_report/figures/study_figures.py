@@ -21,8 +21,11 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.scatter import scatter_plot
 from sentbed_report.figures.training_curves import stages_of_study, validation_plots
 from sentbed_report.run_cost import KEY as RUN_COST
-from sentbed_report.study.axis_tests import AxisFindings, axis_findings
-from sentbed_report.study.main_effects import together_with
+from sentbed_report.study.axis_effects import (
+    AxisFindings,
+    axis_findings,
+    together_with,
+)
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -62,20 +65,19 @@ def score_dots(summary: Summary) -> list[Dot]:
 
 def effect_plots(findings: AxisFindings) -> Iterator[Plot]:
     """Draw one plot per axis: the difference of each label from the reference label, with its interval."""
-    for effect in findings.compared:
+    for effect in findings.effects:
         dots = []
         for label in effect.labels:
-            if label.difference is None:
+            test = label.judged
+            if test.difference is None:
                 continue
 
-            dot = Dot(label.label, label.difference)
-            test = findings.tests.get((effect.axis, label.label))
-            if test is not None and test.interval is not None:
+            dot = Dot(label.label, test.difference)
+            if test.interval is not None:
                 low, high = test.interval
                 dot = Dot(
                     label.label,
-                    # If cells have different seeds, the test is over fewer seeds, and has another difference.
-                    test.difference or 0.0,
+                    test.difference,
                     low,
                     high,
                     strong=test.significant,

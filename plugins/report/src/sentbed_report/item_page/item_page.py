@@ -145,9 +145,6 @@ def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
     gold = None
     if items.gold is not None:
         gold = _rounded(items.gold)
-    groups = None
-    if items.groups is not None:
-        groups = list(map(int, items.groups))
     return {
         "task": column.task,
         "metric": column.metric,
@@ -155,7 +152,6 @@ def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
         "baseline": page.data.baseline,
         "left": len(items.cells) - len(names),
         "gold": gold,
-        "groups": groups,
         "cells": cells,
     }
 

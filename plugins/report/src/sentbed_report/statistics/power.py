@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed_report.statistics.difference import Source
 
 if TYPE_CHECKING:
     from sentbed_common.item_statistics import Floats
@@ -204,7 +204,7 @@ def _critical_values(sources: Sequence[Source], level: float) -> Floats:
         if math.isfinite(source.degrees):
             half = source.degrees / 2
             ratios = special.gammaincinv(half, rng.permutation(quantiles)) / half
-        critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
+        critical = special.stdtrit(source.degrees, level / 2)
         squares += source.variance * ratios * critical**2
     critical_values: Floats = np.sqrt(squares) / _error(sources)
     return critical_values

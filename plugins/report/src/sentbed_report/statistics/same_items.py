@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sentbed.errors import RunError
-from sentbed.protocols import Items
+from sentbed.protocols import Items, Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,17 @@ def require_same(a: Items, b: Items) -> None:
         raise RunError(
             f"the two scores cannot be paired: {reason}; score both on the same data"
         )
+
+
+def require_same_items(scores: Sequence[Score], others: Sequence[Score]) -> None:
+    """Raise `RunError` if two means over tasks cannot be paired item by item; scores without items can."""
+    if len(scores) != len(others):
+        raise RunError(
+            "the two scores cannot be paired: one is a mean over other tasks than the other"
+        )
+    for score, other in zip(scores, others, strict=True):
+        if score.items is not None and other.items is not None:
+            require_same(score.items, other.items)
 
 
 def _why_not_same(a: Items, b: Items) -> str:

@@ -18,7 +18,7 @@ import attrs
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from sentbed.protocols import Items
+    from sentbed.protocols import Items, Score
     from sentbed_common.item_statistics import Floats
 
 
@@ -109,6 +109,45 @@ def components_of(items: Items) -> ItemComponents | None:
     return ItemComponents(
         values, (Block(len(values), _satterthwaite(parts)),), clusters
     )
+
+
+def components_of_mean(scores: Sequence[Score]) -> ItemComponents | None:
+    """Return the components of the mean over the tasks of a run; None if any score has none.
+
+    Items with the same name in several tasks are one item. An item without a name belongs to one task only.
+    """
+    import numpy as np
+
+    parts = []
+    for score in scores:
+        part = None
+        if score.items is not None:
+            part = components_of(score.items)
+        if part is None:
+            return None
+        parts.append(part)
+    if len(parts) == 1:
+        return parts[0]
+
+    values = np.concatenate([part.values for part in parts]) / len(parts)
+    blocks = tuple(part.blocks[0] for part in parts)
+    names = []
+    is_named = []
+    for part in parts:
+        is_named.append(np.full(len(part.values), part.names is not None))
+        if part.names is not None:
+            names.append(part.names)
+    if not names:
+        return ItemComponents(values, blocks, None)
+
+    distinct, numbers = np.unique(np.concatenate(names), return_inverse=True)
+    if len(distinct) == len(numbers):
+        return ItemComponents(values, blocks, None)
+
+    # An item without a name gets a number that no other item has.
+    numbers_of_items = len(distinct) + np.arange(len(values))
+    numbers_of_items[np.concatenate(is_named)] = numbers
+    return ItemComponents(values, blocks, None, numbers_of_items)
 
 
 def _satterthwaite(parts: Sequence[tuple[float, float]]) -> float:

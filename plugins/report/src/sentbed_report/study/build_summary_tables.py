@@ -9,17 +9,11 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START
 
 from sentbed_report.formatting import cost_digits
-from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.significance import TableScores
-from sentbed_report.study.baseline_comparisons import (
-    rows_of_baseline,
-    with_comparisons,
-    with_corrections,
-)
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.places_and_ranks import ranked_rows, with_marks
 from sentbed_report.study.published_number_comparison import with_published
+from sentbed_report.study.rank_groups import why_not_ranked
 from sentbed_report.study.scored_columns import (
     ScoredColumn,
     row_key,
@@ -30,6 +24,11 @@ from sentbed_report.study.scored_columns import (
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.table_tests import (
+    rows_of_baseline,
+    tests_of_columns,
+    with_corrections,
+)
 from sentbed_report.tables.column import Column, heading_of
 from sentbed_report.tables.estimate import Estimate
 
@@ -81,7 +80,6 @@ def _summary(
     if not pairs_seeds:
         unmarked = list(map(under_one_seed, unmarked))
 
-    components = ComponentStore()
     # Costs may be far larger than the scores, so each column of costs has its own number of decimals.
     scores = [scored for scored in unmarked if not scored.column.cost]
     digits = score_digits(_values(scores))
@@ -90,9 +88,13 @@ def _summary(
     references = rows_of_baseline(data, unmarked)
     columns = []
     for scored in unmarked:
-        marked = with_marks(data, scored, ranked, digits)
-        columns.append(with_comparisons(marked, references, components))
+        columns.append(with_marks(data, scored, ranked, digits))
     rows = _rows(data, columns, keys)
+    compared_rows = []
+    if columns[-1].column.ranked and not comparable.key.metric:
+        for row in rows:
+            if row.cells[-1].value is not None and not why_not_ranked(row):
+                compared_rows.append(row)
 
     return Summary(
         study=data.name,
@@ -109,21 +111,21 @@ def _summary(
         ranked_within=data.ranks,
         family=data.family,
         development=comparable.key.is_development,
-        scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
+        tested=columns[-1].tested,
+        compared_with=references,
+        tests=tests_of_columns(data, columns, references, compared_rows),
         prompts=data.prompts,
+        random=data.random,
     )
 
 
 def _scored_seeds(data: StudyData, rows: Sequence[SummaryRow]) -> tuple[int, ...]:
-    """Return the seeds under which any row has a score, in the study's order, then in the order of the runs."""
+    """Return the seeds under which any row has a score, in the study's order."""
     scored: set[int] = set()
     for row in rows:
         scored.update(row.scored)
-    seeds = list(data.seeds)
-    for run in data.runs:
-        seeds.append(run.seed)
-    return tuple(seed for seed in dict.fromkeys(seeds) if seed in scored)
+    return tuple(seed for seed in data.seeds if seed in scored)
 
 
 def _note(comparable: ComparableScores, columns: Sequence[ScoredColumn]) -> str:

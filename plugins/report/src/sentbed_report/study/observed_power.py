@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from sentbed_report.statistics.difference import Difference
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.power import Spread, smallest_difference
-from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.summary_tables import Summary
 
 TIMES = (1, 2, 4)
@@ -27,7 +28,7 @@ class ObservedPower:
     seeds: int
     """The most frequent number of seeds of these comparisons."""
     comparisons: int
-    """Number of p-values that are corrected together (see `StudyData.family`)."""
+    """Number of comparisons that would each have the same share of the level as these; see `corrected`."""
 
     def smallest(self, seeds: int) -> float:
         """Return the smallest true difference that is significant with `seeds` seeds and a power of 0.8."""
@@ -44,41 +45,40 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     for summary in summaries:
         if not summary.columns[-1].ranked:
             continue
-        tests = []
+        estimates = []
+        comparisons = 1
         for row in summary.rows:
             judged = row.cells[-1].judged
-            if judged is not None and judged.p_value is not None:
-                tests.append(judged)
-        observed = observed_spread(tests)
-        if observed is None:
-            continue
-        spread, seeds = observed
-        comparisons = len(tests)
-        if summary.family == "study":
-            comparisons = summary.tests_in_study
-        powers.append(ObservedPower(summary, spread, seeds, comparisons))
+            if judged is not None and judged.estimate is not None and not judged.reason:
+                estimates.append(judged.estimate)
+                comparisons = round(SIGNIFICANT / judged.level)
+        observed = observed_spread(estimates)
+        if observed is not None:
+            powers.append(ObservedPower(summary, *observed, comparisons))
     return tuple(powers)
 
 
-def observed_spread(tests: Sequence[Judged]) -> tuple[Spread, int] | None:
-    """Return the average spread of comparisons, and the most frequent number of seeds among them.
+def observed_spread(differences: Sequence[Difference]) -> tuple[Spread, int] | None:
+    """Return the average spread of differences, and the most frequent number of seeds among them.
 
     Variances over seeds and over prompts are pooled, variances over items are averaged. The result is None if
-    no comparison has two seeds or more, since the standard deviation over seeds is then unknown. It is also
+    no difference has two seeds or more, since the standard deviation over seeds is then unknown. It is also
     None if nothing varies.
     """
     of_seeds = []
     of_prompts = []
     of_items = []
     item_degrees = math.inf
-    for test in tests:
-        if test.seed_variance is not None:
-            of_seeds.append((test.seed_variance, len(test.differences)))
-        if test.prompt_variance is not None:
-            of_prompts.append((test.prompt_variance, len(test.prompts)))
-        if test.item_variance is not None:
-            of_items.append(test.item_variance)
-            item_degrees = min(item_degrees, test.item_degrees)
+    for difference in differences:
+        for name, source in difference.sources.items():
+            variance = difference.stds[name] ** 2
+            if name == "items":
+                of_items.append(variance)
+                item_degrees = min(item_degrees, source.degrees)
+            elif name == "seeds":
+                of_seeds.append((variance, int(source.degrees) + 1))
+            else:
+                of_prompts.append((variance, int(source.degrees) + 1))
 
     if not of_seeds:
         return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from statistics import fmean
 
 import attrs
 
-from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.significance import Judged, weighted_sum, with_test
+from sentbed_report.statistics.difference import judge
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
@@ -35,35 +34,21 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
 
     rows = []
     for row in summary.rows:
-        scores = {}
-        for seed, score in summary.measured[-1].get(row.key, {}).items():
-            if isinstance(score, PromptScores):
-                scores[seed] = score
-        if not scores or not row.cells[-1].is_finite:
+        scores = summary.measured[-1].get(row.key)
+        if scores is None or not row.cells[-1].is_finite:
             continue
+        means = {}
+        for prompt in summary.prompts:
+            means[prompt] = fmean(scores.value((seed, prompt)) for seed in scores.seeds)
 
         judged = row.cells[-1].judged
         if summary.baseline is None:
-            judged = with_test(weighted_sum([(1.0, scores)], ComponentStore()))
-        means = {}
-        for prompt in summary.prompts:
-            values = [of_seed.of_prompts[prompt].value for of_seed in scores.values()]
-            means[prompt] = math.fsum(values) / len(values)
-        rows.append(RowUnderPrompts(row, means, _stds(judged)))
+            judged = judge([(1.0, scores)], summary.random)
+        stds: dict[str, float] = {}
+        if judged is not None and judged.estimate is not None:
+            of_sources = judged.estimate.stds
+            for name in ("prompts", "seeds", "items"):
+                if name in of_sources:
+                    stds[name] = of_sources[name]
+        rows.append(RowUnderPrompts(row, means, stds))
     return tuple(rows)
-
-
-def _stds(judged: Judged | None) -> dict[str, float]:
-    """Return the standard deviation of each source of variance of a comparison; see `RowUnderPrompts.stds`."""
-    if judged is None or judged.p_value is None:
-        return {}
-    variances = {
-        "prompts": judged.prompt_variance,
-        "seeds": judged.seed_variance,
-        "items": judged.item_variance,
-    }
-    stds = {}
-    for name, variance in variances.items():
-        if variance is not None:
-            stds[name] = math.sqrt(variance)
-    return stds

@@ -1,44 +1,22 @@
-"""Rows that are not significantly worse than the best one, and intervals of ranks.
-
-All pairs of rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
-correction over all pairs. The pairs that differ significantly determine which rows the best one does not beat,
-and each row's rank interval (`sentbed_report.statistics.rank_intervals`).
-"""
+"""Rows that the best one does not beat, and intervals of ranks, from the tests of all pairs of rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from sentbed_report.formatting import range_text
-from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.rank_intervals import (
-    Pairs,
-    not_comparable,
-    rank_intervals,
-    significantly_better,
-)
-from sentbed_report.statistics.significance import (
-    Basis,
-    Judged,
-    TableScores,
-    common_basis,
-    corrected,
-    with_test,
-)
-from sentbed_report.study.summary_row import RowKey, SummaryRow
+from sentbed_report.statistics.difference import Judged, listed_sources
+from sentbed_report.statistics.rank_intervals import rank_intervals
+from sentbed_report.study.summary_row import Pair, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
-if TYPE_CHECKING:
-    from sentbed_report.statistics.rank_intervals import Matrix
-
-MOST_ROWS = 200
-"""Maximum number of rows for which groups are computed; a table with more rows has too many pairs of rows."""
+MOST_ROWS = 100
+"""Maximum number of rows that are compared with each other; more have too many pairs."""
 
 
 @attrs.frozen
@@ -53,8 +31,8 @@ class GroupedRow:
     """Mean over the row's seeds in the last column."""
     beaten: bool
     """Whether the best row is significantly better."""
-    alike: tuple[str, ...]
-    """Names of the other rows from which the row does not differ significantly."""
+    beaten_by: tuple[str, ...]
+    """Names of the rows that are significantly better."""
     lowest_rank: int
     """Best rank that the tests leave possible, from 1."""
     highest_rank: int
@@ -63,13 +41,13 @@ class GroupedRow:
     """Difference from the best row over the seeds that both have, in the unit of the score; 0 for the best
     row."""
     low: float
-    """Lower bound of `from_best`, valid for all pairs together (Bonferroni); 0 for the best row."""
+    """Lower bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
     high: float
-    """Upper bound of `from_best`, valid for all pairs together; 0 for the best row."""
+    """Upper bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
 
     def is_like(self, other: GroupedRow) -> bool:
-        """Whether this row and another cannot be told apart."""
-        return other.name in self.alike
+        """Whether neither of two rows is significantly better than the other."""
+        return other.name not in self.beaten_by and self.name not in other.beaten_by
 
     @property
     def ranks(self) -> str:
@@ -87,7 +65,7 @@ class RankGroups:
     """Rows that are left out: name and reason."""
     reason: str = ""
     """Why there are no rows; empty if there are rows."""
-    basis: Basis | Literal[""] = ""
+    basis: str = ""
     """Sources of variance that the tests consider; empty without tests."""
 
     @property
@@ -104,11 +82,11 @@ class RankGroups:
 def rank_groups(
     rows_of_table: Sequence[SummaryRow],
     column: Column,
-    scores: TableScores[RowKey],
+    tests: Mapping[Pair, Judged],
 ) -> RankGroups | None:
-    """Compare a table's rows in its last column, `column`; None if fewer than two rows have finished.
+    """Rank a table's rows in its last column, `column`, by its tests; None if fewer than two rows have finished.
 
-    Rows that have not finished, have no finite score, or cannot be compared with the others are left out.
+    Rows that have not finished, have no finite score, or cannot be compared with most others are left out.
     """
     left: list[tuple[str, str]] = []
     number_finished = 0
@@ -118,7 +96,7 @@ def rank_groups(
             continue
         if row.status == "finished":
             number_finished += 1
-        reason = _why_left_out(row)
+        reason = why_not_ranked(row)
         if reason:
             left.append((row.name, reason))
         else:
@@ -127,44 +105,33 @@ def rank_groups(
         return None
 
     if len(rows) > MOST_ROWS:
-        pairs_of_rows = f"{len(rows):,} rows have {math.comb(len(rows), 2):,} pairs"
-        reason = f"{pairs_of_rows}; up to {MOST_ROWS} rows are compared with each other"
+        reason = f"there are {len(rows):,} rows; up to {MOST_ROWS} are compared with each other"
         return RankGroups((), tuple(left), reason)
 
     rows.sort(key=lambda row: _worth(row, column), reverse=True)
-    judged = scores.pairs([row.key for row in rows])
-    reasons = not_comparable(_pairs_by_number(rows, judged))
+    reasons: dict[str, None] = {}
     kept = []
-    for number, row in enumerate(rows):
-        if number not in reasons:
+    for row in rows:
+        reasons_of_row = []
+        for other in rows:
+            if other is not row:
+                reasons_of_row.append(_test_of(tests, row, other).reason)
+        untested = [reason for reason in reasons_of_row if reason]
+        if 2 * len(untested) > len(reasons_of_row):
+            left.append((row.name, "; ".join(dict.fromkeys(untested))))
+            reasons |= dict.fromkeys(untested)
+        else:
             kept.append(row)
     if len(kept) < 2:
-        reason = "fewer than two rows can be compared"
-        if reasons:
-            reason = "; ".join(dict.fromkeys(reasons.values()))
+        reason = "; ".join(reasons) or "fewer than two rows can be compared"
         return RankGroups((), tuple(left), reason)
 
-    for number, reason in reasons.items():
-        left.append((rows[number].name, reason))
-    pairs = corrected(_pairs_by_number(kept, judged))
-    grouped = _compared_rows(kept, pairs, column)
-    # Each pair has a p-value, and so a basis.
-    basis = common_basis({judged.basis for judged in pairs.values() if judged.basis})
-    return RankGroups(grouped, tuple(left), basis=basis)
+    basis = listed_sources(tests.values())
+    return RankGroups(_grouped(kept, column, tests), tuple(left), basis=basis)
 
 
-def _pairs_by_number(
-    rows: Sequence[SummaryRow], judged: Mapping[tuple[RowKey, RowKey], Judged]
-) -> Pairs:
-    """Return the comparison of every two rows: (number, number) in `rows` -> comparison."""
-    pairs = {}
-    for first, second in combinations(range(len(rows)), 2):
-        pairs[first, second] = judged[rows[first].key, rows[second].key]
-    return pairs
-
-
-def _why_left_out(row: SummaryRow) -> str:
-    """Return why a row with a mean in the last column is not compared; empty if it is compared."""
+def why_not_ranked(row: SummaryRow) -> str:
+    """Return why a row with a mean in the last column is not compared with the others; empty if it is."""
     cell = row.cells[-1]
     if row.status != "finished":
         return "it has not finished"
@@ -173,29 +140,52 @@ def _why_left_out(row: SummaryRow) -> str:
     return ""
 
 
-def _compared_rows(
-    rows: Sequence[SummaryRow],
-    pairs: Pairs,
-    column: Column,
-) -> tuple[GroupedRow, ...]:
-    """Return the rows, which can all be compared with each other, with the results of the comparisons.
+def _test_of(
+    tests: Mapping[Pair, Judged],
+    first: SummaryRow,
+    second: SummaryRow,
+) -> Judged:
+    """Return the test of the difference of two rows, `second` minus `first`."""
+    if (first.key, second.key) in tests:
+        return tests[first.key, second.key]
+    reverse = tests.get((second.key, first.key))
+    if reverse is None:
+        return Judged(reason="it is not compared")
+    estimate = reverse.estimate
+    if estimate is not None:
+        estimate = attrs.evolve(estimate, value=-estimate.value)
+    return attrs.evolve(reverse, estimate=estimate)
 
-    The rows are sorted, the best first. `pairs` has the comparison of every two rows.
-    """
-    better = significantly_better(pairs, len(rows), column.lower)
-    intervals = rank_intervals(better)
-    different = better | better.T
-    # The interval of the difference from the best row holds for all pairs at once.
-    confidence = 1 - SIGNIFICANT / len(pairs)
+
+def _grouped(
+    rows: Sequence[SummaryRow],
+    column: Column,
+    tests: Mapping[Pair, Judged],
+) -> tuple[GroupedRow, ...]:
+    """Return the rows, the best first, with the results of their comparisons."""
+    import numpy as np
+
+    better = np.zeros((len(rows), len(rows)), bool)
+    for first, second in combinations(range(len(rows)), 2):
+        judged = _test_of(tests, rows[first], rows[second])
+        if judged.significant and judged.difference:
+            second_wins = (judged.difference < 0) == column.lower
+            better[first, second] = not second_wins
+            better[second, first] = second_wins
 
     grouped = []
-    for number, row in enumerate(rows):
+    for number, (lowest_rank, highest_rank) in enumerate(rank_intervals(better)):
+        row = rows[number]
         from_best = low = high = 0.0
         if number > 0:
-            judged = with_test(pairs[0, number], confidence)
-            from_best = judged.difference or 0.0
-            low, high = judged.interval or (0.0, 0.0)
-        lowest_rank, highest_rank = intervals[number]
+            estimate = _test_of(tests, rows[0], row).estimate
+            level = _test_of(tests, rows[0], row).level
+            if estimate is not None:
+                from_best = estimate.value
+                low, high = estimate.interval(level)
+        beaten_by = []
+        for other in np.flatnonzero(better[:, number]).tolist():
+            beaten_by.append(rows[other].name)
         grouped.append(
             GroupedRow(
                 cell=row.cell,
@@ -203,7 +193,7 @@ def _compared_rows(
                 name=row.name,
                 mean=row.cells[-1].value or 0.0,
                 beaten=bool(better[0, number]),
-                alike=_names_of_alike(rows, number, different),
+                beaten_by=tuple(beaten_by),
                 lowest_rank=lowest_rank,
                 highest_rank=highest_rank,
                 from_best=from_best,
@@ -212,17 +202,6 @@ def _compared_rows(
             )
         )
     return tuple(grouped)
-
-
-def _names_of_alike(
-    rows: Sequence[SummaryRow], number: int, different: Matrix
-) -> tuple[str, ...]:
-    """Return the names of the other rows from which row `number` does not differ significantly."""
-    names = []
-    for other, row in enumerate(rows):
-        if other != number and not different[number, other]:
-            names.append(row.name)
-    return tuple(names)
 
 
 def _worth(row: SummaryRow, column: Column) -> float:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import attrs
 from sentbed.protocols import Direction, Score
 
 from sentbed_report.score_protocols import evaluation_protocol
-from sentbed_report.statistics.item_components import (
-    PromptScores,
-    parts_of,
-)
-from sentbed_report.statistics.significance import (
-    Scored,
-    ScoreOfSeed,
-    average_column,
+from sentbed_report.statistics.cell_scores import (
+    CellScores,
+    Run,
+    is_mean,
+    mean_over_tasks,
 )
 from sentbed_report.study.comparable_scores import ComparableScores
 from sentbed_report.study.measurements import Measurement
@@ -30,14 +28,14 @@ class ScoredColumn:
     """A column with the scores and estimates of each row that has any."""
 
     column: Column
-    scores: Mapping[RowKey, Scored]
-    tested: Mapping[RowKey, Scored] = attrs.field()
+    scores: Mapping[RowKey, CellScores]
+    tested: Mapping[RowKey, CellScores] = attrs.field()
     """Scores to be tested; empty for a cost, and for an average over several metrics."""
     estimates: Mapping[RowKey, Estimate] = attrs.field()
     """Estimate of each row in this column."""
 
     @tested.default
-    def _scores_but_costs(self) -> Mapping[RowKey, Scored]:
+    def _scores_but_costs(self) -> Mapping[RowKey, CellScores]:
         if self.column.cost:
             return {}
         return self.scores
@@ -46,18 +44,8 @@ class ScoredColumn:
     def _means_over_seeds(self) -> Mapping[RowKey, Estimate]:
         estimates = {}
         for row, scores in self.scores.items():
-            values = {seed: score.value for seed, score in scores.items()}
-            estimates[row] = Estimate(values, degenerate=_degenerate_reasons(scores))
+            estimates[row] = Estimate(scores.by_seed, degenerate=scores.degenerate)
         return estimates
-
-
-def _degenerate_reasons(scores: Scored) -> str:
-    """Return why scores of a row say nothing about their encoder; empty if none is degenerate."""
-    reasons: dict[str, None] = {}
-    for score in scores.values():
-        for part in parts_of(score):
-            reasons[part.degenerate] = None
-    return "; ".join(filter(None, reasons))
 
 
 def scored_columns(data: StudyData, comparable: ComparableScores) -> list[ScoredColumn]:
@@ -70,18 +58,19 @@ def scored_columns(data: StudyData, comparable: ComparableScores) -> list[Scored
     columns = []
     for task in comparable.protocols:
         if task != AVERAGE:
-            scored, scores = _column_and_scores(data, comparable, task)
+            scored = _column_of_task(data, comparable, task)
             columns.append(scored)
             if not scored.column.cost:
-                averaged.append(scores)
+                averaged.append(scored.scores)
 
     if AVERAGE in comparable.protocols:
-        average, scores = _column_and_scores(data, comparable, AVERAGE)
+        average = _column_of_task(data, comparable, AVERAGE)
         if averaged and not average.column.cost:
-            average = attrs.evolve(average, tested=average_column(averaged, scores))
+            tested = _tested_average(averaged, average.scores)
+            average = attrs.evolve(average, tested=tested)
         columns.append(average)
     elif len(columns) > 1 and len(averaged) == len(columns):
-        columns.append(_average(comparable, columns, average_column(averaged, {})))
+        columns.append(_average(comparable, columns, _means(averaged)))
 
     return columns
 
@@ -91,15 +80,15 @@ def row_key(measurement: Measurement) -> RowKey:
     return measurement.cell.name, measurement.score.encoder
 
 
-def _column_and_scores(
+def _column_of_task(
     data: StudyData,
     comparable: ComparableScores,
     task: str,
-) -> tuple[ScoredColumn, dict[RowKey, dict[int, ScoreOfSeed]]]:
-    """Return the column of a task and its scores; if a run has two scores of the task, the first is used."""
+) -> ScoredColumn:
+    """Return the column of a task; if a run has two scores of the task, the first is used."""
     scores_of_task = []
     directions = set()
-    scores_of_runs: dict[RowKey, dict[int, dict[str, Score]]] = {}
+    scores_of_runs: dict[RowKey, dict[Run, tuple[Score, ...]]] = {}
     for measurement in comparable.measured:
         score = measurement.score
         if score.task != task:
@@ -107,12 +96,12 @@ def _column_and_scores(
         scores_of_task.append(score)
         directions.add(score.direction)
         of_row = scores_of_runs.setdefault(row_key(measurement), {})
-        of_seed = of_row.setdefault(measurement.run.seed, {})
-        of_seed.setdefault(measurement.run.prompt, score)
+        run = (measurement.run.seed, measurement.run.prompt)
+        of_row.setdefault(run, (score,))
 
     scores = {}
-    for row, of_row in scores_of_runs.items():
-        scores[row] = _by_seed(data, of_row)
+    for row, of_runs in scores_of_runs.items():
+        scores[row] = _under_every_prompt(data, of_runs)
     first = scores_of_task[0]
     column = Column(
         task,
@@ -121,29 +110,53 @@ def _column_and_scores(
         _common_direction(directions),
         cost=any(score.axis == "cost" for score in scores_of_task),
     )
-    return ScoredColumn(column, scores), scores
+    return ScoredColumn(column, scores)
 
 
-def _by_seed(
-    data: StudyData, scores: Mapping[int, Mapping[str, Score]]
-) -> dict[int, ScoreOfSeed]:
-    """Return seed -> score. In a study with prompts, a seed needs a score under every prompt."""
-    by_seed: dict[int, ScoreOfSeed] = {}
-    are_sample = data.prompt_factor == "random"
-    for seed, of_seed in scores.items():
-        if not data.prompts:
-            by_seed[seed] = of_seed[""]
-            continue
-        if of_seed.keys() >= set(data.prompts):
-            in_order = {prompt: of_seed[prompt] for prompt in data.prompts}
-            by_seed[seed] = PromptScores(in_order, are_sample)
-    return by_seed
+def _under_every_prompt(
+    data: StudyData, of_runs: Mapping[Run, tuple[Score, ...]]
+) -> CellScores:
+    """Return the scores by seed, then by prompt. In a study with prompts, a seed needs one under every prompt."""
+    kept = {}
+    for seed in dict.fromkeys(seed for seed, _ in of_runs):
+        runs = [(seed, prompt) for prompt in data.prompts or ("",)]
+        if all(run in of_runs for run in runs):
+            for run in runs:
+                kept[run] = of_runs[run]
+    return CellScores(kept)
+
+
+def _means(
+    columns: Sequence[Mapping[RowKey, CellScores]],
+) -> dict[RowKey, CellScores]:
+    """Return row -> mean over the columns."""
+    means = {}
+    for row in dict.fromkeys(chain.from_iterable(columns)):
+        of_columns = [column.get(row, CellScores({})) for column in columns]
+        means[row] = mean_over_tasks(of_columns)
+    return means
+
+
+def _tested_average(
+    columns: Sequence[Mapping[RowKey, CellScores]],
+    averages: Mapping[RowKey, CellScores],
+) -> Mapping[RowKey, CellScores]:
+    """Return the scores by which averages that the evaluator reports are tested.
+
+    If every reported average has no items and equals the mean of the columns, the means are tested in its place,
+    since a test over items needs the items of the columns.
+    """
+    means = _means(columns)
+    for row, average in averages.items():
+        if row not in means or not is_mean(average, means[row]):
+            return averages
+    return {row: means[row] for row in averages}
 
 
 def _average(
     comparable: ComparableScores,
     columns: Sequence[ScoredColumn],
-    means: Mapping[RowKey, Scored],
+    means: Mapping[RowKey, CellScores],
 ) -> ScoredColumn:
     """Return the column of the mean over tasks.
 
@@ -174,9 +187,12 @@ def under_one_seed(scored: ScoredColumn) -> ScoredColumn:
 
     The tests pair runs by their seeds, so they then pair runs that had different seeds.
     """
-    tested: dict[RowKey, Scored] = {}
+    tested = {}
     for row, scores in scored.tested.items():
-        tested[row] = dict(enumerate(scores.values()))
+        of_runs = {}
+        for seed, of_run in enumerate(scores.of_runs.values()):
+            of_runs[seed, ""] = of_run
+        tested[row] = CellScores(of_runs)
     return attrs.evolve(scored, tested=tested)
 
 

@@ -13,9 +13,8 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
 from sentbed_report.formatting import count, number
-from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.levels import CONFIDENCE
-from sentbed_report.statistics.score_interval import judged_mean
+from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import (
     Decide,
@@ -52,7 +51,7 @@ class ChosenScore:
     high: float | None
     """Upper bound of the interval; None without interval."""
     over: str
-    """Sources of variance that the interval considers, such as `items and seeds` (see `Basis`); empty without
+    """Sources of variance that the interval considers, such as `items and seeds`; empty without
     interval."""
     decided: bool
     """Whether the cell was chosen by this score."""
@@ -321,15 +320,14 @@ def _scores_of_row(
 
     `deciding` has encoder, evaluator, protocol and task of the scores that decided.
     """
-    store = ComponentStore()
     for column, measured, scores in zip(
         summary.columns, row.cells, summary.measured, strict=True
     ):
         if not column.ranked or measured.value is None:
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)
-        judged = judged_mean(scores[row.key], store, confidence)
-        low, high = judged.interval or (None, None)
+        interval, judged = mean_interval(scores[row.key], confidence, summary.random)
+        low, high = interval or (None, None)
         yield ChosenScore(
             evaluator=summary.evaluator,
             protocol=summary.protocol,
@@ -341,6 +339,6 @@ def _scores_of_row(
             seeds=len(measured.seeds),
             low=low,
             high=high,
-            over=judged.basis or "",
+            over=judged.basis,
             decided=name in deciding,
         )

@@ -64,19 +64,14 @@ class CellRun:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Manifest of the run in `record`; empty if the record lacks it, or is damaged."""
-        manifest = self.record.get("manifest")
-        if not isinstance(manifest, Mapping):
-            return {}
+        """Manifest of the run in `record`; empty if the run has no record."""
+        manifest: Mapping[str, Any] = self.record.get("manifest", {})
         return manifest
 
     @property
     def chosen_on(self) -> frozenset[str]:
         """Hashes of the data files by which validations chose the weights of the run."""
-        digests = self.manifest.get("chosen_on")
-        if not isinstance(digests, list):
-            return frozenset()
-        return frozenset(digest for digest in digests if isinstance(digest, str))
+        return frozenset(self.manifest.get("chosen_on", ()))
 
     def __repr__(self) -> str:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
@@ -123,13 +118,6 @@ class CellInfo:
             if run.status != "finished":
                 unfinished.add(run.seed)
         return tuple(seed for seed in self.seeds if seed not in unfinished)
-
-
-def sources_of_tests(data: StudyData) -> str:
-    """Return the names of the sources of variance that a study's tests consider."""
-    if data.prompts and data.prompt_factor == "random":
-        return "prompts, seeds and items"
-    return "seeds and items"
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
@@ -190,6 +178,13 @@ class StudyData(StudySettings):
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """Names of what scores are repeated over, and tests generalise over."""
+        if self.prompt_factor == "fixed":
+            return ("seeds",)
+        return ("seeds", "prompts")
 
     @property
     def runs(self) -> tuple[CellRun, ...]:

@@ -15,6 +15,9 @@ from sentbed_report.tables.estimate import Estimate
 RowKey: TypeAlias = tuple[str, str]
 """Cell and encoder, which identify a row of a table."""
 
+Pair: TypeAlias = tuple[RowKey, RowKey]
+"""Two rows of a table; their difference is the score of the second minus that of the first."""
+
 
 @attrs.frozen
 class SummaryRow:

@@ -9,16 +9,12 @@ from itertools import chain
 import attrs
 
 from sentbed_report.formatting import count
-from sentbed_report.statistics.significance import (
-    Basis,
-    Scored,
-    TableScores,
-    common_basis,
-)
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.difference import Judged, listed_sources
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_settings import Family
-from sentbed_report.study.summary_row import RowKey, SummaryRow
+from sentbed_report.study.summary_row import Pair, RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.html import to_html
@@ -69,16 +65,23 @@ class Summary:
     """Which p-values are corrected together; see `StudyData.family`."""
     pairs_seeds: bool = True
     """Whether tests pair runs of the same seed; if not, the only runs of two cells, whatever their seeds."""
-    tests_in_study: int = 0
-    """Number of p-values in all tables of the study."""
     development: bool = False
     """Whether the scores are on development data, from which nothing follows for test data."""
-    scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
-    """Scores of the last column, for tests between any two rows."""
-    measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
-    """For each column, row -> seed -> score."""
+    measured: tuple[Mapping[RowKey, CellScores], ...] = attrs.field(
+        default=(), eq=False
+    )
+    """For each column, row -> scores."""
+    tested: Mapping[RowKey, CellScores] = attrs.field(factory=dict, eq=False)
+    """Row -> scores of the last column that are tested; see `ScoredColumn.tested`."""
+    compared_with: Mapping[RowKey, RowKey] = attrs.field(factory=dict, eq=False)
+    """Row -> row of the baseline with which it is compared."""
+    tests: tuple[Mapping[Pair, Judged], ...] = attrs.field(default=(), eq=False)
+    """For each column, pair of rows -> test of their difference; of all pairs in the last column."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
+
+    random: tuple[str, ...] = ("seeds", "prompts")
+    """Names of what scores are repeated over, and tests generalise over."""
 
     def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with `change` applied to each of its estimates."""
@@ -95,11 +98,9 @@ class Summary:
         None if neither higher nor lower scores are better in the column, if the table is for a further metric,
         or if fewer than two rows have finished.
         """
-        if self.scores is None:
+        if self.metric or not self.tests or not self.columns[-1].ranked:
             return None
-        if self.metric or not self.columns[-1].ranked:
-            return None
-        return rank_groups(self.rows, self.columns[-1], self.scores)
+        return rank_groups(self.rows, self.columns[-1], self.tests[-1])
 
     @property
     def degenerate_rows(self) -> list[str]:
@@ -143,12 +144,13 @@ class Summary:
     @property
     def test(self) -> str:
         """Sentence on the significance test; empty without comparisons."""
-        bases: set[Basis] = set()
+        tests = []
         for row in self.rows:
             for cell in row.cells:
-                if cell.judged is not None and cell.judged.basis is not None:
-                    bases.add(cell.judged.basis)
-        if self.baseline is None or not bases:
+                if cell.judged is not None:
+                    tests.append(cell.judged)
+        sources = listed_sources(tests)
+        if not sources:
             return ""
 
         pairing = "paired by seed"
@@ -159,7 +161,7 @@ class Summary:
             family = "in all columns of the study together"
         return (
             f"Tests against {self.baseline}, {pairing}: two-sided, Student's t over "
-            f"{common_basis(bases)}, with Holm's correction over the cells {family}."
+            f"{sources}, with Holm's correction over the cells {family}."
         )
 
     @property

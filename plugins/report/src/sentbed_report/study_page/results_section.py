@@ -11,7 +11,7 @@ from sentbed_report.figures.study_figures import effect_plots, score_dots
 from sentbed_report.formatting import first_names
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
-from sentbed_report.study.axis_tests import axis_findings
+from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sentbed.errors import DataError
 from sentbed.helpers import write_atomic
 
 from sentbed_report.figures.study_figures import study_figures
@@ -51,8 +49,8 @@ def write_study_report(
 ) -> Path:
     """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default. Item pages that an earlier
-    `report.html` has linked to, and the new one does not, are deleted.
+    `summaries` and `selection` are computed from `data` by default. Item pages of an earlier
+    report are deleted.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -66,26 +64,13 @@ def write_study_report(
     page = study_page(data, summaries, pages, selection)
     # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
-    # The links are read before the report that has them is replaced.
-    earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
 
     current = {item_page.address for item_page in pages}
-    for address in earlier - current:
-        (directory / address).unlink(missing_ok=True)
+    for path in (directory / DIRECTORY).glob("*.html"):
+        if f"{DIRECTORY}/{path.name}" not in current:
+            path.unlink()
     return directory / "report.html"
-
-
-def _item_pages_of_report(directory: Path) -> set[str]:
-    """Return the addresses of the item pages to which `report.html` links.
-
-    There are none if the report cannot be read.
-    """
-    try:
-        text = (directory / "report.html").read_text("utf-8", "replace")
-    except (OSError, DataError):
-        return set()
-    return set(re.findall(rf'href="({DIRECTORY}/[\w.-]+\.html)#', text))
 
 
 def study_page(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from sentbed_report.tables.estimate import QUANTITIES, Estimate
+from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of texts that spreadsheets treat as formulas."""
+
+_OPTIONAL = ("rank", "place", "low", "high", "change", "count")
+"""Columns that are left out if no number has them."""
 
 
 def to_csv(tables: Sequence[Table]) -> str:
@@ -20,39 +23,53 @@ def to_csv(tables: Sequence[Table]) -> str:
     spreadsheet would treat as a formula gets a leading apostrophe.
     """
     headers: dict[str, None] = {}
-    estimates: list[Estimate] = []
     for table in tables:
         headers |= dict.fromkeys(table.header_names)
-        for _, _, estimate in table.numbers():
-            estimates.append(estimate)
 
-    quantities = _quantities(estimates)
-    lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
+    lines = []
     for table in tables:
-        names = table.header_names
         for row, column, estimate in table.numbers():
-            labels = dict(zip(names, row.headers, strict=True))
-            line: list[object] = [table.name, *map(labels.get, headers)]
-            line += [column.task_and_part, column.metric]
-            line += [value(estimate) for value in quantities.values()]
-            lines.append(line)
-    return csv_text(lines)
+            line: dict[str, object] = {"table": table.name, **headers}
+            line |= zip(table.header_names, row.headers, strict=True)
+            line |= {"task": column.task_and_part, "metric": column.metric}
+            lines.append(line | _quantities(estimate))
+
+    names = ["table", *headers, "task", "metric"]
+    if lines:
+        names = list(lines[0])
+    for name in _OPTIONAL:
+        if name in names and all(line[name] is None for line in lines):
+            names.remove(name)
+    rows: list[Iterable[object]] = [names]
+    for line in lines:
+        rows.append(map(line.get, names))
+    return csv_text(rows)
 
 
-def _quantities(
-    estimates: Sequence[Estimate],
-) -> dict[str, Callable[[Estimate], object]]:
-    """Return name of a CSV column -> function that returns its value for an estimate; empty without estimates."""
-    columns: dict[str, Callable[[Estimate], object]] = {}
-    if not estimates:
-        return columns
-    for quantity in QUANTITIES:
-        is_used = quantity.always
-        for estimate in estimates:
-            is_used = is_used or quantity.record(estimate) is not None
-        if is_used:
-            columns |= quantity.cells
-    return columns
+def _quantities(estimate: Estimate) -> dict[str, object]:
+    """Return the quantities of an estimate by the names of their CSV columns; None if one is unknown."""
+    difference = corrected = published = None
+    if estimate.judged is not None:
+        difference = estimate.judged.difference
+        corrected = estimate.judged.corrected
+    if estimate.published:
+        published = estimate.published[0].value
+    low, high = estimate.interval or (None, None)
+    return {
+        "mean": estimate.value,
+        "std": estimate.std,
+        "seeds": len(estimate.seeds),
+        "rank": estimate.rank,
+        "place": estimate.place,
+        "difference": difference,
+        "corrected p": corrected,
+        "published": published,
+        "degenerate": estimate.degenerate,
+        "low": low,
+        "high": high,
+        "change": estimate.change,
+        "count": estimate.count,
+    }
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

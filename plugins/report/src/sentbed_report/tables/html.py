@@ -11,7 +11,8 @@ from urllib.parse import quote
 from sentbed_report.formatting import share
 from sentbed_report.page_template import page_template
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate, Piece, pieces_of
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.shown import shown
 from sentbed_report.tables.table import (
     Bars,
     Cell,
@@ -118,15 +119,19 @@ def _estimate_html(
     if address:
         text = f'<a href="{address}">{text}</a>'
 
-    marks = "".join(map(_marked, pieces_of(estimate, column, "mark")))
-    texts = [html.escape(piece.text) for piece in pieces_of(estimate, column, "beside")]
-    if texts:
-        text += f"<small>{' '.join(texts)}{marks}</small>"
-    else:
-        text += marks
-    for piece in pieces_of(estimate, column, "below"):
-        text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
-    return text
+    parts = shown(estimate, column)
+    marks = ""
+    if parts.rank:
+        marks += f"<sup>{parts.rank}</sup>"
+    if parts.sign:
+        # The page's script makes the hint accessible by keyboard and to screen readers.
+        style = f"mark {parts.kind}".rstrip()
+        hint = html.escape(parts.hint)
+        marks += f'<span class="{style}" title="{hint}">{parts.sign}</span>'
+    if parts.spread:
+        marks = f"<small>{parts.spread}{marks}</small>"
+    below = [f"<small>{html.escape(line)}</small>" for line in parts.below]
+    return "".join([text, marks, *below])
 
 
 def _interval_html(drawn: DrawnInterval) -> str:
@@ -156,21 +161,3 @@ def _bars(
             f'<span style="width:{width:.2f}%"></span></span><span class="share">{share(part)}</span></li>'
         )
     return f'<ol class="bars c{index % 6}">{"".join(items)}</ol>'
-
-
-def _marked(piece: Piece) -> str:
-    text = html.escape(piece.text)
-    if not piece.hint:
-        return f"<sup>{text}</sup>"
-    # The page's script makes the hint accessible by keyboard and to screen readers.
-    return f"<span{_attributes(piece, 'mark')}>{text}</span>"
-
-
-def _attributes(piece: Piece, style: str = "") -> str:
-    text = ""
-    classes = f"{style} {piece.kind}".strip()
-    if classes:
-        text += f' class="{classes}"'
-    if piece.hint:
-        text += f' title="{html.escape(piece.hint)}"'
-    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sentbed_report.tables.estimate import QUANTITIES, Estimate
+from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Table, plain_text
 
 
@@ -42,4 +42,43 @@ def record_of(cell: Cell) -> Any:
         return None
     if not isinstance(cell, Estimate):
         return plain_text(cell)
-    return {quantity.name: quantity.record(cell) for quantity in QUANTITIES}
+
+    published = []
+    for row in cell.published:
+        published.append(
+            {
+                "source": row.source,
+                "value": row.value,
+                "difference": row.difference,
+                "met": row.met,
+            }
+        )
+    return {
+        "mean": cell.value,
+        "std": cell.std,
+        "seeds": cell.seeds,
+        "rank": cell.rank,
+        "place": cell.place,
+        "against_baseline": _against_baseline(cell),
+        "published": published,
+        "degenerate": cell.degenerate,
+        "interval": cell.interval,
+        "change": cell.change,
+        "count": cell.count,
+    }
+
+
+def _against_baseline(estimate: Estimate) -> dict[str, Any] | None:
+    judged = estimate.judged
+    if judged is None:
+        return None
+    low, high = judged.interval or (None, None)
+    return {
+        "difference": judged.difference,
+        "low": low,
+        "high": high,
+        "p_value": judged.p_value,
+        "corrected": judged.corrected,
+        "basis": judged.basis,
+        "reason": judged.reason,
+    }

@@ -10,7 +10,8 @@ from sentbed.errors import printable
 
 from sentbed_report.formatting import MINUS
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pieces_of
+from sentbed_report.tables.estimate import DEGENERATE, Estimate
+from sentbed_report.tables.shown import shown
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
 WIDEST = 7
@@ -202,7 +203,6 @@ def _body(table: Table, widths: Sequence[int]) -> list[str]:
         for index, column in enumerate(table.columns):
             cells += _cells(row, index, column, widths[index] == 2)
         lines.append(" & ".join(cells) + r" \\")
-        lines += _lines_below(table, row, widths)
     return lines
 
 
@@ -221,13 +221,12 @@ def _cells(
         # siunitx does not align a text in braces.
         return [f"{{{text}}}", ""]
 
-    text = column.text(cell.value)
-    beside = []
-    for piece in pieces_of(cell, column, "beside"):
-        beside.append(rf"{{\scriptsize {latex(piece.text)}}}")
-    rest = " ".join(beside)
-    for piece in pieces_of(cell, column, "mark"):
-        rest += piece.text
+    parts = shown(cell, column)
+    text = parts.number
+    rest = ""
+    if parts.spread:
+        rest = rf"{{\scriptsize {latex(parts.spread)}}}"
+    rest += f"{parts.rank}{parts.sign}"
     if not aligned:
         return [f"{latex(text)} {rest}".rstrip()]
 
@@ -235,34 +234,3 @@ def _cells(
     if not number[-1:].isdigit() or number.startswith("±"):
         number = f"{{{text}}}"
     return [_PLACES[cell.place].format(number), rest]
-
-
-def _lines_below(
-    table: Table,
-    row: Row,
-    widths: Sequence[int],
-) -> list[str]:
-    """Return a line for each quantity that stands below the numbers of a row, such as published numbers."""
-    lines = []
-    for quantity in QUANTITIES:
-        if quantity.placing != "below":
-            continue
-
-        cells = [""] * len(table.shown_headers)
-        cells[0] = rf"\quad {latex(quantity.name)}"
-        is_empty = True
-        for index, column in enumerate(table.columns):
-            cell = row.cells[index]
-            pieces = quantity.pieces(cell, column) if isinstance(cell, Estimate) else ()
-            text = latex("; ".join(piece.text for piece in pieces))
-            is_empty = is_empty and not text
-            if widths[index] == 1:
-                cells.append(text)
-            elif not text:
-                cells += ["", ""]
-            else:
-                cells.append(rf"\multicolumn{{2}}{{r}}{{\scriptsize {text}}}")
-
-        if not is_empty:
-            lines.append(" & ".join(cells) + r" \\")
-    return lines

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from sentbed.errors import printable
 
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate, pieces_of
-from sentbed_report.tables.table import Cell, Link, Table, legend, plain_text
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Cell, Link, Table, legend, texts_of
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown may treat as markup within a line. Underscores within a word are not markup."""
@@ -35,46 +34,28 @@ def to_markdown(table: Table) -> str:
 
 def _lines(table: Table) -> str:
     headings = []
-    numbers = []
     for index in table.shown_headers:
         headings.append(escape(table.headers[index].name))
+    numbers = []
     for index, column in enumerate(table.columns):
-        if is_of_numbers(table, index):
+        if any(isinstance(row.cells[index], Estimate) for row in table.rows):
             numbers.append(len(headings))
         headings.append(escape(column.full_heading))
+
     rows = []
     for row in table.rows:
-        titles = map(escape, table.title_of(row))
-        rows.append([*titles, *map(_cell, row.cells, table.columns)])
+        texts = texts_of(table, row, _PLACES)
+        cells = map(_cell, row.cells, texts)
+        rows.append([*map(escape, table.title_of(row)), *cells])
     return markdown_table(headings, rows, numbers)
 
 
-def is_of_numbers(table: Table, index: int) -> bool:
-    """Whether the column at `index` has numbers rather than texts."""
-    return any(isinstance(row.cells[index], Estimate) for row in table.rows)
-
-
-def _cell(cell: Cell, column: Column) -> str:
+def _cell(cell: Cell, text: str) -> str:
     if isinstance(cell, Estimate):
-        return cell_text(cell, column, _PLACES)
+        return text
     if isinstance(cell, Link) and cell.address:
-        return f"[{escape(cell.text)}](<{cell.address}>)"
-    return escape(plain_text(cell))
-
-
-def cell_text(
-    estimate: Estimate,
-    column: Column,
-    places: dict[int | None, str],
-) -> str:
-    """Return an estimate as one line; `places` are the format's marks for the best and second best number."""
-    text = places[estimate.place].format(column.text(estimate.value))
-    for piece in pieces_of(estimate, column, "beside"):
-        text += f" {piece.text}"
-    for piece in pieces_of(estimate, column, "mark"):
-        text += piece.text
-    below = [piece.labelled for piece in pieces_of(estimate, column, "below")]
-    return ", ".join([text, *below])
+        return f"[{escape(text)}](<{cell.address}>)"
+    return escape(text)
 
 
 def markdown_table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias
@@ -13,9 +13,8 @@ import attrs
 from sentbed_report.dots import Dot
 from sentbed_report.formatting import SIGNS, interval_text, share
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place, pieces_of
-
-_SIGNS = {sign for _, sign in SIGNS}
+from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place
+from sentbed_report.tables.shown import shown
 
 
 @attrs.frozen
@@ -73,6 +72,21 @@ def plain_text(cell: Link | Bars | DrawnInterval | str | None) -> str:
     if isinstance(cell, Bars):
         return ", ".join(f"{label} {share(part)}" for label, part in cell.shares)
     return cell or "–"
+
+
+def texts_of(
+    table: Table,
+    row: Row,
+    places: Mapping[int | None, str],
+) -> list[str]:
+    """Return the cells of a row as text; `places` are the format's marks for the best and second best number."""
+    texts = []
+    for cell, column in zip(row.cells, table.columns, strict=True):
+        if isinstance(cell, Estimate):
+            texts.append(shown(cell, column).one_line(places[cell.place]))
+        else:
+            texts.append(plain_text(cell))
+    return texts
 
 
 @attrs.frozen
@@ -163,13 +177,12 @@ def legend(
     places: set[Place | None] = set()
     has_ranks = False
     has_signs = False
-    for _, column, estimate in table.numbers():
+    for _, _, estimate in table.numbers():
         places.add(estimate.place)
         if estimate.rank is not None:
             has_ranks = True
-        for piece in pieces_of(estimate, column, "mark"):
-            if piece.text in _SIGNS:
-                has_signs = True
+        if estimate.judged is not None and estimate.judged.significant:
+            has_signs = True
 
     compared = "a column"
     if table.is_one_score:

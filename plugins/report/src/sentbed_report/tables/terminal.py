@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.markdown import cell_text
-from sentbed_report.tables.table import Cell, Table, legend, plain_text
+from sentbed_report.tables.table import Table, legend, texts_of
 
-_PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
+_PLACES = {1: "{}*", 2: "{}", None: "{}"}
 
 
 def to_text(table: Table) -> str:
     """Return a table as text with aligned columns and its notes; `*` marks the best number of a column."""
     headers = [table.headers[index].name for index in table.shown_headers]
-    headings = [column.heading for column in table.columns]
-    rows = [[*headers, *headings]]
+    rows = [[*headers, *(column.heading for column in table.columns)]]
     for row in table.rows:
-        rows.append([*table.title_of(row), *map(_cell, row.cells, table.columns)])
+        rows.append([*table.title_of(row), *texts_of(table, row, _PLACES)])
 
     lines = []
     if table.title:
@@ -27,12 +23,6 @@ def to_text(table: Table) -> str:
     lines += table.notes
     lines += legend(table, "*")
     return "\n".join(lines) + "\n"
-
-
-def _cell(cell: Cell, column: Column) -> str:
-    if isinstance(cell, Estimate):
-        return cell_text(cell, column, _PLACES)
-    return plain_text(cell)
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:

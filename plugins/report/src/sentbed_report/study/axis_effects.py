@@ -1,0 +1,183 @@
+"""Effects of a study's axes on the scores in the last column of a table, with their tests.
+
+An effect of a label is the mean difference from the axis's reference label over all pairs of cells that differ
+only in this axis. Otherwise a label could have the higher mean although it is worse in every combination
+(Simpson's paradox, 1951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from sentbed_report.statistics.difference import Judged, corrected, judge
+from sentbed_report.study.rank_groups import why_not_ranked
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_row import Pair, SummaryRow
+from sentbed_report.study.summary_tables import Summary
+
+Cells: TypeAlias = dict[str, dict[tuple[str, ...], SummaryRow]]
+"""Label of the examined axis -> context (encoder, and labels on the other axes) -> row of this label there."""
+
+
+@attrs.frozen
+class LabelEffect:
+    """Difference of one label of an axis from the reference label."""
+
+    label: str
+    pairs: int
+    """Number of pairs of cells that differ only in this axis."""
+    judged: Judged
+    """Test of the mean difference over these pairs."""
+
+
+@attrs.frozen
+class AxisEffect:
+    """Effect of one axis, label by label."""
+
+    axis: str
+    reference: str
+    """Label of the baseline, by default the first label; if no pair of cells has that label, the first one that
+    has a pair."""
+    labels: tuple[LabelEffect, ...]
+    """Labels that have a pair with the reference."""
+    missing: tuple[str, ...]
+    """Labels without such a pair."""
+    together: tuple[str, ...]
+    """Axes whose labels always change together with the labels of this axis, so their effects cannot be
+    separated."""
+
+
+@attrs.frozen(eq=False)
+class AxisFindings:
+    """Effects of a study's axes on the last column of a table."""
+
+    summary: Summary
+    effects: tuple[AxisEffect, ...]
+    """Effect of each axis with several labels."""
+
+
+def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
+    """Return the effects of the axes in each table.
+
+    Two kinds of tables are left out: those without a finished cell, and those in whose last column neither
+    higher nor lower scores are better.
+    """
+    axes = [axis for axis in data.axes if len(axis.labels) > 1]
+    findings = []
+    for summary in summaries:
+        has_finished = any(row.status == "finished" for row in summary.rows)
+        if axes and has_finished and summary.columns[-1].ranked:
+            effects = tuple(_effect_of_axis(data, axis, summary) for axis in axes)
+            findings.append(AxisFindings(summary, _corrected_effects(effects)))
+    return findings
+
+
+def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+    """Return the effect of one axis, before any correction of tests of several pairs."""
+    cells = _cells_by_label(data, summary, axis)
+    reference = _reference(data, axis, cells)
+    effects = []
+    missing = []
+    for label, of_label in cells.items():
+        if label == reference:
+            continue
+        pairs = []
+        for context, row in of_label.items():
+            if context in cells[reference]:
+                pairs.append((cells[reference][context].key, row.key))
+        if pairs:
+            effects.append(LabelEffect(label, len(pairs), _test(data, summary, pairs)))
+        else:
+            missing.append(label)
+    together = together_with(data, axis)
+    return AxisEffect(axis.name, reference, tuple(effects), tuple(missing), together)
+
+
+def _test(data: StudyData, summary: Summary, pairs: Sequence[Pair]) -> Judged:
+    """Return the test of the mean difference of pairs; of a single pair, the test that the table has of it."""
+    if len(pairs) == 1:
+        judged = summary.tests[-1].get(pairs[0])
+        if judged is not None:
+            return judged
+    terms = []
+    for before, after in pairs:
+        terms.append((-1 / len(pairs), summary.tested[before]))
+        terms.append((1 / len(pairs), summary.tested[after]))
+    return judge(terms, data.random)
+
+
+def _corrected_effects(effects: Sequence[AxisEffect]) -> tuple[AxisEffect, ...]:
+    """Return the effects with corrected p-values: Holm's correction over all tests of several pairs."""
+    family = {}
+    for effect in effects:
+        for label in effect.labels:
+            if label.judged.corrected is None:
+                family[effect.axis, label.label] = label.judged
+    family = corrected(family)
+
+    result = []
+    for effect in effects:
+        labels = []
+        for label in effect.labels:
+            judged = family.get((effect.axis, label.label), label.judged)
+            labels.append(attrs.evolve(label, judged=judged))
+        result.append(attrs.evolve(effect, labels=tuple(labels)))
+    return tuple(result)
+
+
+def _reference(data: StudyData, axis: AxisInfo, cells: Cells) -> str:
+    """Return the reference label of an axis; see `AxisEffect.reference`."""
+    preferred = axis.labels[0]
+    for cell in data.cells:
+        if cell.name == data.baseline:
+            preferred = cell.labels[axis.name]
+
+    for candidate in (preferred, *axis.labels):
+        contexts = cells[candidate].keys()
+        for label, cells_of_label in cells.items():
+            if label != candidate and not contexts.isdisjoint(cells_of_label):
+                return candidate
+    return preferred
+
+
+def _cells_by_label(data: StudyData, summary: Summary, axis: AxisInfo) -> Cells:
+    """Return the rows that can be compared in the last column: label on `axis` -> context -> row."""
+    examined = {axis.name, *together_with(data, axis)}
+    other_names = []
+    for other in data.axes:
+        if other.name not in examined:
+            other_names.append(other.name)
+
+    cells: Cells = {label: {} for label in axis.labels}
+    for row in summary.rows:
+        if row.cells[-1].value is None or why_not_ranked(row):
+            continue
+        encoder = ""
+        if row.name != row.cell:
+            encoder = row.encoder
+        context = (encoder, *map(row.labels.__getitem__, other_names))
+        cells[row.labels[axis.name]][context] = row
+    return cells
+
+
+def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
+    """Return the axes whose labels correspond one-to-one to the labels of `axis` in all cells."""
+    together = []
+    for other in data.axes:
+        if other.name == axis.name or len(other.labels) < 2:
+            continue
+        labels = set()
+        other_labels = set()
+        pairs = set()
+        for cell in data.cells:
+            label = cell.labels[axis.name]
+            other_label = cell.labels[other.name]
+            labels.add(label)
+            other_labels.add(other_label)
+            pairs.add((label, other_label))
+        if len(pairs) == len(labels) == len(other_labels):
+            together.append(other.name)
+    return tuple(together)
