@@ -93,8 +93,8 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert [score.value for score in off.scores] == [
         score.value for score in warm.scores
     ]
-    # Only to see whether the weights still give numbers after training.
-    assert counts[0] == counts[1] > counts[2] == 1
+    assert counts[0] == counts[1] > 0
+    assert counts[2] == 0
     spaces = {path.parent for path, _ in VectorCache().segments()}
     assert len(spaces) == 2
 
@@ -126,6 +126,6 @@ def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(
     space = fingerprint_of(encoder)
     assert space is not None
     meta = as_mteb_model(encoder, "me/kept").mteb_model_meta
-    assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space.name, 8, 32)
+    assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space, 8, 32)
     encoder.recipe = attrs.evolve(encoder.recipe, max_length=16)
-    assert as_mteb_model(encoder, "me/kept").mteb_model_meta.revision != space.name
+    assert as_mteb_model(encoder, "me/kept").mteb_model_meta.revision != space

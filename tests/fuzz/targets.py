@@ -348,7 +348,6 @@ def caches(place):
     from sentbed._recipe.load import component_of
     from sentbed.protocols import DataSource
     from sentbed.tools import load_plugins
-    from sentbed_common import EncoderFingerprint
     from sentbed_workbench.vector_cache import SEGMENT, VectorCache
 
     os.environ["SENTBED_CACHE"] = str(place / "cache")
@@ -365,7 +364,7 @@ def caches(place):
     )
     texts = [*opened().open().texts()]
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
-    space, root = EncoderFingerprint({"key": 1}, {}), place / "vectors"
+    space, root = "space", place / "vectors"
     expected = np.arange(4 * len(SENTENCES), dtype=np.float32).reshape(-1, 4)
     store = partial(VectorCache, root)
     store().encode(space, SENTENCES, lambda _: expected, 4)

@@ -13,7 +13,6 @@ from sentbed_report.formatting import (
     expected_verdict,
     number,
     share,
-    short,
     signed,
 )
 
@@ -39,14 +38,6 @@ def test_a_number_has_fixed_decimals(value, text):
 )
 def test_a_difference_has_its_sign(value, text):
     assert signed(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(2e-5, "2e−5"), (0.4242, "0.424"), (123456.0, "1.23e5"), (-1e-7, "−1e−7")],
-)
-def test_a_number_of_any_magnitude_is_short(value, text):
-    assert short(value) == text
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def names(companions):
     spaces = [
         fingerprint_of(encoder) for encoder in (companions.encoder, *companions.others)
     ]
-    return {space.name for space in spaces if space is not None}
+    return {space for space in spaces if space is not None}
 
 
 # --- one pass for several ----------------------------------------------------------------------------------

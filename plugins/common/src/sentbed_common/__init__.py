@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         KnownFile,
         KnownMade,
     )
-    from sentbed_common.encoder_fingerprint import EncoderFingerprint, fingerprint_of
+    from sentbed_common.encoder_fingerprint import fingerprint_of
     from sentbed_common.field_docstrings import field_docs
     from sentbed_common.finite_tensors import is_finite_tensor
     from sentbed_common.heavy_imports import import_heavy

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
 from sentbed import __version__
 from sentbed.helpers import key_of
 
@@ -24,23 +22,10 @@ ENCODING = (
 """Core modules whose code determines how texts become batches: prompts, tokens, batching."""
 
 
-@attrs.frozen
-class EncoderFingerprint:
-    """What determines an encoder's vectors besides the texts."""
+def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> str | None:
+    """Return a hash of everything but the texts that determines an encoder's vectors, in hexadecimal.
 
-    key: Mapping[str, Any]
-    """Everything that can make the vectors of two encoders differ, serialisable as JSON."""
-
-    @property
-    def name(self) -> str:
-        """Hash of `key`, in hexadecimal."""
-        return key_of(self.key)
-
-
-def fingerprint_of(
-    encoder: Encoder, fingerprint: str | None = None
-) -> EncoderFingerprint | None:
-    """Return an encoder's fingerprint; None if its tokenizer, its weights or its code cannot be identified.
+    Return None if its tokenizer, its weights or its code cannot be identified.
 
     The weights on the device are hashed, unless the caller passes their hash as `fingerprint`. After further
     training the encoder has another fingerprint.
@@ -78,4 +63,4 @@ def fingerprint_of(
         "protocol": dict(placed.protocol),
         "code": [__version__, code],
     }
-    return EncoderFingerprint(key)
+    return key_of(key)

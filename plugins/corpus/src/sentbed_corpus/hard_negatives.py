@@ -646,14 +646,10 @@ def _record_of_encoder(
     plugins: Plugins,
 ) -> dict[str, Any]:
     """Return the part of the record that describes the encoder."""
-    fingerprint = None
-    space = fingerprint_of(encoder)
-    if space is not None:
-        fingerprint = space.name
     return {
         "path": str(Path(request.encoder).resolve()),
         "sha256": sha256(Path(request.encoder)),
-        "fingerprint": fingerprint,
+        "fingerprint": fingerprint_of(encoder),
         "width": encoder.width,
         "runtime": unstructure(request.runtime),
         "plugins": component_releases(encoder.recipe, request.runtime, plugins),

@@ -123,15 +123,6 @@ def count_text(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def short(value: float) -> str:
-    """Return a number of any magnitude in few characters, such as `0.42` or `2e-5`."""
-    text = f"{value:.3g}"
-    if "e" in text:
-        mantissa, _, exponent = text.partition("e")
-        text = f"{mantissa}e{int(exponent)}"
-    return text.replace("-", MINUS)
-
-
 def duration(seconds: float) -> str:
     """Return a duration, such as `45.2 s`, `12 min 5 s`, `3 h 12 min` or `2 d 3 h`."""
     if not math.isfinite(seconds):

@@ -22,7 +22,7 @@ from sentbed.protocols import (
     VectorStore,
 )
 from sentbed.tools import Progress, head_seed, saved_encoders, self_contained
-from sentbed_common import EncoderFingerprint, fingerprint_of
+from sentbed_common import fingerprint_of
 from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
 
 from sentbed_studies.cell_keys import is_from_files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]]
+Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, str | None]]
 """`id` of a placed encoder -> the placed encoder and its fingerprint. The encoder is kept so that no other object
 gets its id."""
 
@@ -226,7 +226,7 @@ class SharedCache(VectorCache):
 
     backbones: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
 
-    def space(self, encoder: Encoder) -> EncoderFingerprint | None:
+    def space(self, encoder: Encoder) -> str | None:
         """Return the fingerprint of an encoder, which is computed only once for the encoders of `backbones`."""
         for shared in self.backbones:
             if shared.encoder is encoder and shared.space is not None:
@@ -235,7 +235,7 @@ class SharedCache(VectorCache):
 
     def compute(
         self,
-        space: EncoderFingerprint | None,
+        space: str | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
@@ -338,12 +338,12 @@ class SharedBackbone:
         return self.encoder.placed.beside([encoder.placed for encoder in others])
 
     @property
-    def space(self) -> EncoderFingerprint | None:
+    def space(self) -> str | None:
         """Fingerprint of the encoder; None if a component has no fingerprint."""
         return self._spaces[0]
 
     @cached_property
-    def _spaces(self) -> list[EncoderFingerprint | None]:
+    def _spaces(self) -> list[str | None]:
         """Fingerprint of the encoder, then those of the other encoders if they can share its passes."""
         encoders = [self.encoder]
         together = self._place_together(self.others)
@@ -362,7 +362,7 @@ class SharedBackbone:
         return [self.fingerprints[id(encoder.placed)][1] for encoder in encoders]
 
     @cached_property
-    def spaces(self) -> list[tuple[EncoderFingerprint, Encoder]]:
+    def spaces(self) -> list[tuple[str, Encoder]]:
         """Distinct fingerprints of the other encoders, each with the last encoder that has it.
 
         The fingerprint of the run's encoder is left out.
@@ -373,9 +373,9 @@ class SharedBackbone:
 
         distinct = {}
         for space, encoder in zip(spaces, self.others, strict=True):
-            if space is not None and space.name != space_of_encoder.name:
-                distinct[space.name] = space, encoder
-        return list(distinct.values())
+            if space is not None and space != space_of_encoder:
+                distinct[space] = encoder
+        return list(distinct.items())
 
     def encode(
         self,

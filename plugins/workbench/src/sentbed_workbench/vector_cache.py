@@ -1,6 +1,6 @@
 """Cache of sentence vectors on disk. All evaluations, runs and processes on this machine share it.
 
-A *space* holds the vectors of encoders with equal `sentbed_common.EncoderFingerprint`. The fingerprint covers
+A *space* holds the vectors of encoders with equal fingerprints (`sentbed_common.fingerprint_of`), which cover
 everything that determines a vector, except the text. A space is a directory. It has one file for each list of
 texts that was encoded together. Files are written atomically and never change, so processes need no locks.
 
@@ -31,7 +31,6 @@ from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
 from sentbed_common import (
     CACHE_VARIABLE,
-    EncoderFingerprint,
     cache_root,
     fingerprint_of,
 )
@@ -96,13 +95,13 @@ class VectorCache(VectorStore):
     """Number of bytes that may be written before the size of the cache is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
-    def space(self, encoder: Encoder) -> EncoderFingerprint | None:
+    def space(self, encoder: Encoder) -> str | None:
         """Return the fingerprint of an encoder, or None if a part of the encoder has no fingerprint."""
         return fingerprint_of(encoder)
 
     def encode(
         self,
-        space: EncoderFingerprint | None,
+        space: str | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
@@ -139,7 +138,7 @@ class VectorCache(VectorStore):
 
     def compute(
         self,
-        space: EncoderFingerprint | None,
+        space: str | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
@@ -150,13 +149,13 @@ class VectorCache(VectorStore):
         """
         return encode(texts)
 
-    def path(self, space: EncoderFingerprint, digest: str) -> Path:
+    def path(self, space: str, digest: str) -> Path:
         """Return the file in a space for the vectors of the list of texts with this digest."""
-        return self.root / space.name / (digest + SEGMENT)
+        return self.root / space / (digest + SEGMENT)
 
     def _read(
         self,
-        space: EncoderFingerprint,
+        space: str,
         digest: str,
         shape: tuple[int, int],
     ) -> NDArray[np.float32] | None:
@@ -183,7 +182,7 @@ class VectorCache(VectorStore):
 
     def keep(
         self,
-        space: EncoderFingerprint,
+        space: str,
         digest: str,
         vectors: NDArray[np.float32],
     ) -> None:
@@ -263,10 +262,10 @@ def list_digest(texts: Sequence[str]) -> str:
 
 
 def _checksum(
-    space: EncoderFingerprint,
+    space: str,
     digest: str,
     content: bytes,
 ) -> bytes:
     """Return the hash in the header of a file; see `_HEADER`."""
-    key = (space.name + digest).encode()
+    key = (space + digest).encode()
     return hashlib.blake2b(content, digest_size=16, key=key).digest()

@@ -172,7 +172,7 @@ def _revision(encoder: TextEncoder) -> str:
     if isinstance(encoder, Encoder):
         space = fingerprint_of(encoder)
         if space is not None:
-            return space.name
+            return space
         if encoder.recipe.task_prompts:
             prompts = repr(sorted(encoder.recipe.task_prompts.items()))
     vectors = encoder.encode(_PROBES)

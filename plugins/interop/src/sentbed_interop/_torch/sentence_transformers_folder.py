@@ -65,9 +65,9 @@ def write_folder(encoder: Encoder, directory: Path) -> tuple[str, ...]:
         ModelError: if stock modules cannot give the encoder's vectors.
     """
     require_plain_prompt(encoder, "sentence-transformers")
-    prompts = prompts_before_texts(encoder)
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
+    prompts = prompts_before_texts(encoder)
 
     save_merged(encoder, directory / "encoder")
     for file in (directory / "encoder" / "backbone").iterdir():
