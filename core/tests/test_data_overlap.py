@@ -1,19 +1,12 @@
-"""A file that a stage trains on is no test data; one that chooses weights is said to be."""
+"""A file that a stage trains on is no test data."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from sentbed import RecipeError, run
-from sentbed._recipe.remarks import remarks_of
 from sentbed._run import runner
 from toy_plugin import RECIPE, Gap
 
-VALIDATED = RECIPE.replace(
-    "[[evaluate]]",
-    '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
-)
 TRAINED = 'stage.pull.data={ use = "table", path = "pairs.tsv" }'
 PAIRS = "anchor\tpositive\nabc\tnop\nbcd\topq\n"
 
@@ -66,16 +59,3 @@ def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(
     monkeypatch.setattr(runner, "build_encoders", build)
     with pytest.raises(RecipeError, match=r"pairs.tsv`, a copy of `.*copy.tsv`, which"):
         run(recipe, out, plugins)
-
-
-def test_choosing_weights_by_test_data_is_a_warning_of_check_and_report(
-    pairs, read_by_gap, recipe_of, run_recipe
-):
-    read_by_gap(pairs)
-    (remark,) = remarks_of([recipe_of(VALIDATED)])
-    assert remark.level == "remark"
-    assert "the validation chooses weights by" in remark.message
-
-    report = json.loads((run_recipe(VALIDATED).directory / "report.json").read_text())
-    assert report["warnings"] == [remark.message]
-    assert not remarks_of([recipe_of(VALIDATED, "stage.pull.validate.keep=last")])

@@ -1,4 +1,4 @@
-"""Files that a recipe trains on, or chooses weights by, and that are test data of its evaluations."""
+"""Files that a recipe trains on, and that are test data of its evaluations."""
 
 from __future__ import annotations
 
@@ -70,23 +70,6 @@ def training_on_test_data(recipe: Recipe, identity: Identity) -> Iterator[Proble
                     'as `split = "train"`), or set `allow_overlap = true` in `[run]`'
                 )
                 yield recipe.problem(message, ("stage", i, "data"))
-
-
-def choosing_by_test_data(recipe: Recipe, identity: Identity) -> Iterator[str]:
-    """Yield a remark for each file of test data by which a validation chooses weights."""
-    tests = _test_files(recipe, identity)
-    for stage in recipe.stage:
-        validate = stage.validate
-        if validate is None or not validate.chooses:
-            continue
-        for path in files_of(validate.evaluator):
-            if identity(path) in tests:
-                evaluator, test_file = tests[identity(path)]
-                yield (
-                    f"stage `{stage.name}`: the validation chooses weights by {_named(path, test_file)}, which "
-                    f"is test data of the evaluation `{evaluator}`, whose scores are then too high; validate on "
-                    'development data, or set `keep = "last"` without `patience`'
-                )
 
 
 def _test_files(recipe: Recipe, identity: Identity) -> dict[Hashable, tuple[str, Path]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 
 from sentbed._document.structuring import parts_in
-from sentbed._recipe.data_overlap import choosing_by_test_data
 from sentbed.errors import Problem, SentbedError
 from sentbed.protocols import Component, Recipe
 
@@ -21,7 +19,6 @@ def remarks_of(recipes: Iterable[Recipe]) -> list[Problem]:
     components: list[Component] = []
     for recipe in recipes:
         remarks = [*untrained_layers(recipe)]
-        remarks += choosing_by_test_data(recipe, Path.resolve)
         if reason := recipe.runtime.unavailable():
             # This is not an error, since the recipe may be meant for another machine.
             remarks.append(f"not on this machine: {reason}")

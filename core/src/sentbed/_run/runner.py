@@ -19,7 +19,6 @@ from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.data_overlap import (
-    choosing_by_test_data,
     files_of,
     training_on_test_data,
 )
@@ -343,11 +342,7 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
 
     if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
-        for warning in (
-            *untrained_layers(context.recipe),
-            *remarks,
-            *choosing_by_test_data(context.recipe, digest),
-        ):
+        for warning in (*untrained_layers(context.recipe), *remarks):
             context.warn(warning)
 
     for stage in recipe.stage[context.first_stage :]:

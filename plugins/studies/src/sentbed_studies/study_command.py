@@ -133,10 +133,13 @@ def run(
     selection = entries(only)
     on_this_machine = where == "local"
     expanded = read_study(recipe, overrides, plugins, only=selection or None)
-    if on_this_machine:
-        require_runtimes(expanded.only(selection) if selection else expanded)
-    if not selection:
+    cells_to_run = expanded
+    if selection:
+        cells_to_run = expanded.only(selection)
+    else:
         require_cells_of_labels(expanded)
+    if on_this_machine:
+        require_runtimes(cells_to_run)
 
     plan = plan_study(
         expanded,

@@ -55,9 +55,11 @@ def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]
             check(cell.recipe, plugins)
         except RecipeError as error:
             for problem in error.problems:
-                found = _COMMAND.findall(problem.message)
-                commands.update(dict.fromkeys(f"`{command}`" for command in found))
-                if not found:
+                commands_named = _COMMAND.findall(problem.message)
+                commands.update(
+                    dict.fromkeys(f"`{command}`" for command in commands_named)
+                )
+                if not commands_named:
                     problems[f"Not here: {problem.message}."] = None
     return list(commands), list(problems)
 

@@ -45,18 +45,27 @@ def score_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]
 def score_dots(summary: Summary) -> list[Dot]:
     """Return the cells that are compared in a table's last column, the best first.
 
-    The interval of a dot is that of the difference from the best cell, around the mean of the cell.
+    The interval of a dot is that of the difference from the best cell, around the mean of the cell. Where the
+    best cell is significantly better, it ends at the best at the latest.
     """
     if summary.groups is None:
         return []
     dots = []
     for row in summary.groups.rows:
         shift = row.mean - row.from_best
+        low = row.low + shift
+        high = row.high + shift
+        # Holm's method finds more differences than these bounds, whose level is that of its first step.
+        best = summary.groups.rows[0].mean
+        if row.beaten and row.mean < best:
+            high = min(high, best)
+        elif row.beaten:
+            low = max(low, best)
         dot = Dot(
             row.name,
             row.mean,
-            row.low + shift,
-            row.high + shift,
+            low,
+            high,
             strong=not row.beaten,
         )
         dots.append(dot)

@@ -79,7 +79,7 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
     """
     import pandas
 
-    rows = [_row(measurement) for measurement in measurements(data)]
+    rows = list(map(_row, measurements(data)))
     axes = {axis_column(axis.name): axis.labels for axis in data.axes}
     prompt = ["prompt"] if data.prompts else []
     columns = ["cell", *axes, *prompt, *_NUMBER_COLUMNS]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -86,19 +85,22 @@ def runs_as_study(
 
 def _study_of(groups: Sequence[_Cell], baseline: _Cell, base: Path) -> StudyData:
     # A run that is given twice, for two of its encoders, may have the same name twice.
-    places = {(group.name, group.directory) for group in groups}
-    times = Counter(name for name, _ in places)
+    directories: dict[str, set[Path]] = {}
+    for group in groups:
+        directories.setdefault(group.name, set()).add(group.directory)
     cells = []
     seeds: dict[int, None] = {}
     name_of_baseline = None
     number_of_runs = 0
     for group in groups:
         name = group.name
-        if times[name] > 1:
+        if len(directories[name]) > 1:
             name += f" ({group.directory})"
         if group is baseline:
             name_of_baseline = name
-        runs = [attrs.evolve(run, cell=name) for run in group.runs.values()]
+        runs = []
+        for run in group.runs.values():
+            runs.append(attrs.evolve(run, cell=name))
         changes = tuple(differences(baseline.recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
