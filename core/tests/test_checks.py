@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from sentbed import RecipeError, RuntimeUnavailableError, run
 from sentbed._cli.main import main
-from toy_plugin import RECIPE, TOWERS, Characters, Toy
+from toy_plugin import RECIPE, TOWERS, Average, Characters, Toy
 
 DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
 
@@ -64,11 +64,19 @@ def test_what_a_part_cannot_do_is_a_misfit(
     assert (problem.path, problem.level) == (path, "misfit")
 
 
-def test_a_runtime_says_which_encoders_do_not_run_on_it(recipe_of, monkeypatch):
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        (Toy, "runtime"),
+        (Characters, "encoder.backbone"),
+        (Average, "encoder.pooler"),
+    ],
+)
+def test_a_part_says_which_encoders_it_does_not_fit(part, path, recipe_of, monkeypatch):
     sentence = "it has no graph of characters; take another"
-    monkeypatch.setattr(Toy, "misfits", lambda self, place: iter([sentence]))
+    monkeypatch.setattr(part, "misfits", lambda self, place: iter([sentence]))
     (problem,) = problems(recipe_of, RECIPE)
-    assert (problem.path, problem.message) == ("runtime", sentence)
+    assert (problem.path, problem.message) == (path, sentence)
 
 
 def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(

@@ -410,7 +410,7 @@ def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
 ):
     prompts = (
         'task_prompts = { query = { template = "qq{text}" }, '
-        'document = { template = "{text}zzz" } }'
+        'document = { template = "zzz{text}" } }'
     )
     encoder = build_encoder(
         recipe_of(toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1))

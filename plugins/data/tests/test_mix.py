@@ -3,11 +3,14 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, RecipeError, load_recipe
-from sentbed._document.structuring import unstructure
-from sentbed.protocols import (
-    Dataset,
-    DataSource,
+from sentbed import DataError, RecipeError
+from sentbed.protocols import Dataset, DataSource
+from sentbed.tools import (
+    check_components,
+    load_plugins,
+    read_document,
+    structure,
+    unstructure,
 )
 from sentbed_common import InMemoryDataset
 from sentbed_data.bundled_sample import Sample
@@ -304,19 +307,19 @@ path = "{path}"
 
 @pytest.fixture
 def problems(tmp_path):
-    """Return the problems that a recipe has with its data; other parts are not installed here."""
+    """Return the problems of a recipe's data; other parts are not installed here."""
 
     def find(**filled):
         file = tmp_path / "recipe.toml"
         file.write_text(RECIPE.format(**filled))
-        with pytest.raises(RecipeError) as fault:
-            load_recipe(file)
-        messages = fault.value.problems
-        return {
-            p.path: (p.message, p.line)
-            for p in messages
-            if p.path.startswith("stage.mixed.data")
-        }
+        document = read_document(file)
+        at = ("stage", 0, "data")
+        try:
+            data = structure(document, DataSource, load_plugins(), tmp_path, at)
+            check_components(data, document, at)
+        except RecipeError as error:
+            return {p.path: (p.message, p.line) for p in error.problems}
+        return {}
 
     return find
 
@@ -325,11 +328,11 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, prob
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     assert problems(weights="[1, 2.5]", path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
-    messages = problems(weights='["1", 2]', path="a.tsv")
-    assert messages.keys() == {
-        "stage.mixed.data.weights.0",
-        "stage.mixed.data.sources.1",
+    assert problems(weights='["1", 2]', path="a.tsv").keys() == {
+        "stage.mixed.data.weights.0"
     }
+    messages = problems(weights="[1, 2.5]", path="a.tsv")
+    assert messages.keys() == {"stage.mixed.data.sources.1"}
     message, line = messages["stage.mixed.data.sources.1"]
     assert f"`{tmp_path / 'a.tsv'}` does not exist" in message
     assert line == 21

@@ -65,7 +65,9 @@ def examples(write, tmp_path):
         "sentglue": {
             "tasks": ["SST-2"], "mode": "fast", "data_dir": str(tmp_path / "glue"), "check_sizes": False,
         },
-        "sentbench": {},
+        "sentbench": {
+            "paradigms": ["single"], "tasks": ["MR"], "data_dir": str(tmp_path / "downstream"),
+        },
         "mteb": {"tasks": ["STSBenchmark"]},
         "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
         "memory": {},

@@ -49,6 +49,7 @@ def misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
     yield from _pooler_misfits(encoder)
     yield from _similarity_misfits(encoder)
     yield from misfits_within(encoder.backbone, Backbone, encoder, "backbone")
+    yield from misfits_within(encoder.pooler, Pooler, encoder, "pooler")
     yield from misfits_within(encoder.head, Transform, encoder, "head")
     for message in beyond_positions(encoder, encoder.max_length):
         yield ("max_length",), message

@@ -412,7 +412,7 @@ class Evaluator(Component):
     def reads(self) -> frozenset[Output]:
         """Outputs of poolers (`Pooler.output`) that the evaluator can score.
 
-        For `tokens`, it gets the vectors from `Vectors.tokens`.
+        For `tokens`, `Vectors` gives a list's `RaggedVectors` by its name.
         """
         return frozenset({"vector"})
 

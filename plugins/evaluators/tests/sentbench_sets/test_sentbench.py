@@ -284,7 +284,7 @@ def test_a_protocol_says_what_makes_the_number_comparable(
 
 
 def test_a_real_classifier_learns_what_can_be_learnt(sentbench_data, cache):
-    class Numbers:
+    class Numbers(TextEncoder):
         """A story and its right ending have the same direction, the wrong one another."""
 
         def encode(self, texts, task=None):

@@ -41,9 +41,6 @@ later."""
 LEAST_NORM = 1e-12
 """Smallest divisor when normalising, as in `torch.nn.functional.normalize`."""
 
-INPUT_FIELDS = ("input_ids", "attention_mask")
-"""Fields of a `TokenBatch` that are inputs of a compiled function."""
-
 
 class EncodingEngine(Engine):
     """An engine that encodes with another library, on the host's processor.
@@ -203,13 +200,16 @@ class EncodingEncoder(ModuleEncoder):
 
     def _require_plain(self, batch: TokenBatch) -> None:
         """Raise `RunError` if a batch has fields that the compiled function ignores."""
-        runtime = self.engine.facts["runtime"]
-        for name in attrs.fields_dict(TokenBatch):
-            if name not in INPUT_FIELDS and getattr(batch, name) is not None:
-                raise RunError(
-                    f"the batch has `{name}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
-                    "with a plain prompt"
-                )
+        unread = list(batch.keywords)
+        if batch.prefix is not None:
+            unread.append("prefix")
+        if batch.auxiliary is not None:
+            unread.append("auxiliary")
+        if unread:
+            raise RunError(
+                f"the batch has `{unread[0]}`, which the runtime `{self.engine.facts['runtime']}` does not read; "
+                "encode on `cpu`, or with a plain prompt"
+            )
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity when PyTorch computes it; "" if none does."""
