@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas
 import pytest
@@ -20,18 +22,22 @@ TASKS = [f"T{number}" for number in range(10)]
 def table(values, revisions=None):
     index = [f"m{number}" for number in range(len(values))]
     columns = TASKS[: values.shape[1]]
-    marks = np.full(values.shape, "r") if revisions is None else revisions
+    if revisions is None:
+        revisions = np.full(values.shape, "r")
     return ComparableScores(
         pandas.DataFrame(values, index, columns),
-        pandas.DataFrame(marks, index, columns),
+        pandas.DataFrame(revisions, index, columns),
         (),
         (),
     )
 
 
 def random_scores(rows=6, seed=0):
+    """Scores on ten tasks; each row is better than the next by the standard deviation over tasks."""
     generator = np.random.default_rng(seed)
-    return generator.normal(0.5, 0.02, (rows, 10)) + 0.02 * np.arange(rows)[::-1, None]
+    scores = generator.normal(0.5, 0.02, (rows, 10))
+    lead = 0.02 * np.arange(rows)[::-1]
+    return scores + lead[:, None]
 
 
 def claims(values, types=None):
@@ -50,19 +56,20 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
     comparable = table(values, revisions)
     pairs = compare_all(comparable.scores, comparable.revisions)
     p_values = []
-    for first in range(6):
-        for second in range(first + 1, 6):
-            shared = revisions[first] == revisions[second]
-            apart = values[first, shared] - values[second, shared]
-            assert pairs.tasks[first, second] == shared.sum()
-            assert pairs.differences[first, second] == pytest.approx(apart.mean())
-            assert pairs.differences[second, first] == pytest.approx(-apart.mean())
-            assert pairs.wins[first, second] == (apart > 0).sum()
-            assert pairs.wins[second, first] == (apart < 0).sum()
-            assert pairs.p_values[first, second] == pytest.approx(
-                stats.wilcoxon(apart).pvalue
-            )
-            p_values.append(pairs.p_values[first, second])
+    for pair in itertools.combinations(range(6), 2):
+        first, second = pair
+        reverse = (second, first)
+        shared = revisions[first] == revisions[second]
+        apart = values[first, shared] - values[second, shared]
+        difference = apart.mean()
+        p_value = stats.wilcoxon(apart).pvalue
+        assert pairs.tasks[pair] == shared.sum()
+        assert pairs.differences[pair] == pytest.approx(difference)
+        assert pairs.differences[reverse] == pytest.approx(-difference)
+        assert pairs.wins[pair] == (apart > 0).sum()
+        assert pairs.wins[reverse] == (apart < 0).sum()
+        assert pairs.p_values[pair] == pytest.approx(p_value)
+        p_values.append(pairs.p_values[pair])
     corrected = multipletests(p_values, method="holm")[1]
     np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
 
@@ -73,9 +80,10 @@ def test_holm_leaves_out_what_was_not_tested():
 
 
 def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs():
-    result = claims(
-        random_scores(3) + np.array([[2], [0], [0]]) - np.array([[0], [0], [0.02]])
-    )
+    values = random_scores(3)
+    values[0] += 2
+    values[2] -= 0.02
+    result = claims(values)
     assert result.scores.index[0] == "m0"
     assert result.rank_intervals[0] == (1, 1)
     same = np.tile(np.linspace(0.4, 0.6, 10), (3, 1))

@@ -69,9 +69,12 @@ def test_case_and_punctuation_do_not_count_and_a_text_without_words_is_not_seen(
 @pytest.mark.parametrize("change", [None, changed, added, left_out])
 def test_planted_texts_are_counted(corpora, change):
     draw = random.Random(4)
-    texts, training = corpora[0], list(corpora[1])
-    lengths = [len(text.split()) for text in texts]
-    long = [index for index, length in enumerate(lengths) if length >= FEWEST_WORDS]
+    texts, other_texts = corpora
+    training = list(other_texts)
+    long = []
+    for index, text in enumerate(texts):
+        if len(text.split()) >= FEWEST_WORDS:
+            long.append(index)
     planted = draw.sample(long, 200)
     for index in planted:
         words = texts[index].split()
@@ -81,7 +84,10 @@ def test_planted_texts_are_counted(corpora, change):
 
     exactly, nearly = seen(texts, training)
     assert abs(sum(nearly) - len(planted)) <= 0.02 * len(planted)
-    assert sum(exactly) == (len(planted) if change is None else 0)
+    number_of_copies = 0
+    if change is None:
+        number_of_copies = len(planted)
+    assert sum(exactly) == number_of_copies
     assert all(nearly[index] for index in planted)
 
 

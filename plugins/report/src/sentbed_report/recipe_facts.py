@@ -31,34 +31,62 @@ def recipe_facts(recipe: str, varied: Iterable[str] = ()) -> tuple[Fact, ...]:
         return ()
     facts = []
     for name, value, path in _facts(content):
-        is_varied = False
-        for setting in varied_paths:
-            is_varied |= f"{path}.".startswith(f"{setting}.")
-            is_varied |= setting.startswith(f"{path}.")
-        if value and not is_varied:
+        if value and not _is_varied(path, varied_paths):
             facts.append((name, value))
     return tuple(facts)
 
 
+def _is_varied(path: str, varied_paths: Iterable[str]) -> bool:
+    """Whether a path of a recipe is a varied one, or one of the two is a part of the other."""
+    for varied in varied_paths:
+        if path == varied:
+            return True
+        if path.startswith(f"{varied}."):
+            return True
+        if varied.startswith(f"{path}."):
+            return True
+    return False
+
+
 def _facts(recipe: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the name and the value of each fact, and the path of the recipe that determines it."""
-    encoders = recipe.get("encoders") or {"encoder": recipe.get("encoder", {})}
+    encoders = recipe.get("encoders")
+    if not encoders:
+        encoders = {"encoder": recipe.get("encoder", {})}
     for name, encoder in encoders.items():
-        suffix = f" of {name}" if len(encoders) > 1 else ""
-        backbone = encoder.get("backbone", {})
-        parts = [backbone.get("use"), backbone.get("model") or backbone.get("size")]
-        if backbone.get("init") == "random":
-            parts.append("random weights")
-        model = ", ".join(filter(None, parts))
-        yield f"model{suffix}", model, f"encoders.{name}.backbone"
-        pooler = encoder.get("pooler", {}).get("use", "")
-        yield f"pooler{suffix}", pooler, f"encoders.{name}.pooler.use"
+        suffix = ""
+        if len(encoders) > 1:
+            suffix = f" of {name}"
+        yield f"model{suffix}", _model(encoder), f"encoders.{name}.backbone"
+        yield f"pooler{suffix}", _used(encoder, "pooler"), f"encoders.{name}.pooler.use"
 
     stages = recipe.get("stage", [])
     for index, stage in enumerate(stages):
         name = stage.get("name", index)
-        suffix = f" of {name}" if len(stages) > 1 else ""
-        loss = stage.get("loss", {}).get("use", "")
-        yield f"loss{suffix}", loss, f"stage.{name}.loss.use"
+        suffix = ""
+        if len(stages) > 1:
+            suffix = f" of {name}"
+        yield f"loss{suffix}", _used(stage, "loss"), f"stage.{name}.loss.use"
 
-    yield "seed", str(recipe.get("run", {}).get("seed", "")), "run.seed"
+    run = recipe.get("run", {})
+    yield "seed", str(run.get("seed", "")), "run.seed"
+
+
+def _model(encoder: Mapping[str, Any]) -> str:
+    """Return an encoder's backbone: its component, its model or size, and whether its weights are random."""
+    backbone = encoder.get("backbone", {})
+    model = backbone.get("model") or backbone.get("size")
+    parts = []
+    for part in (_used(encoder, "backbone"), model):
+        if part:
+            parts.append(part)
+    if backbone.get("init") == "random":
+        parts.append("random weights")
+    return ", ".join(parts)
+
+
+def _used(table: Mapping[str, Any], kind: str) -> str:
+    """Return the name of the component that a table uses for a kind; empty if it has none."""
+    component = table.get(kind, {})
+    name: str = component.get("use", "")
+    return name

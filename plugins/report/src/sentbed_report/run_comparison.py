@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -98,11 +99,15 @@ def difference_table(summary: Summary) -> Table:
 
 def scoring_remarks(data: StudyData) -> Iterator[str]:
     """Yield a sentence for each evaluator whose scores were made by different versions of its plugin."""
-    plugins: dict[str, dict[str, None]] = {}
+    plugins_of_evaluators: defaultdict[str, list[str]] = defaultdict(list)
     for run in data.runs:
         for score in run.scores:
             plugin = score.plugin or "a plugin that is not known"
-            plugins.setdefault(score.evaluator, {})[plugin] = None
-    for evaluator, versions in plugins.items():
-        if len(versions) > 1:
-            yield f"{evaluator}: the scores are by {' and '.join(versions)}."
+            plugins = plugins_of_evaluators[score.evaluator]
+            if plugin not in plugins:
+                plugins.append(plugin)
+
+    for evaluator, plugins in plugins_of_evaluators.items():
+        if len(plugins) > 1:
+            versions = " and ".join(plugins)
+            yield f"{evaluator}: the scores are by {versions}."

@@ -7,6 +7,7 @@ Changes by training are paired by item.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 
 import attrs
@@ -56,9 +57,10 @@ def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
 
 def _scores_before_training(scores: Sequence[Score]) -> dict[int, Score]:
     """Return id of a score -> the same encoder's score before training, for the scores that have one."""
-    groups: dict[tuple[str, str], list[Score]] = {}
+    groups: defaultdict[tuple[str, str], list[Score]] = defaultdict(list)
     for score in scores:
-        groups.setdefault((score.encoder, _evaluation(score)), []).append(score)
+        key = (score.encoder, _evaluation(score))
+        groups[key].append(score)
 
     starts: dict[int, Score] = {}
     for (encoder, evaluation), of_encoder in groups.items():

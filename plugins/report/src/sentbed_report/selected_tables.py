@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -51,6 +52,7 @@ def selected_tables(
 
 
 def _without_cost(run: CellRun) -> CellRun:
+    """Return a run without its cost, which else has columns in the tables."""
     return attrs.evolve(run, cost=None)
 
 
@@ -70,43 +72,30 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     Raises:
         RunError: if the table has no such axes.
     """
-    axes_of_study: list[str] = []
-    if summary.rows:
-        axes_of_study += summary.rows[0].labels
-    down, across = axes
-    for axis in axes:
-        if axis not in axes_of_study:
-            raise RunError(
-                f"the study has no axis `{axis}`.{suggest(axis, axes_of_study)}"
-            )
-    if down == across:
-        raise RunError(f"`{down}` cannot stand on both sides; name two axes")
-
-    axes_of_rows = [down]
-    for axis in axes_of_study:
-        if axis not in axes:
-            axes_of_rows.append(axis)
+    axes_of_rows = _axes_of_rows(summary, axes)
     headers = list(map(Header, axes_of_rows))
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
 
+    _, across = axes
     labels: dict[str, None] = {}
-    cells_of_rows: dict[tuple[str, ...], dict[str, Cell]] = {}
+    cells_of_rows: defaultdict[tuple[str, ...], dict[str, Cell]] = defaultdict(dict)
     for row in summary.rows:
-        key = tuple(row.labels[axis] for axis in axes_of_rows)
+        headings = [row.labels[axis] for axis in axes_of_rows]
         if row.name != row.cell:
-            key = (*key, row.encoder)
+            headings.append(row.encoder)
         label = row.labels[across]
         labels[label] = None
-        cells_of_rows.setdefault(key, {})[label] = row.cells[-1]
+        cells_of_rows[tuple(headings)][label] = row.cells[-1]
 
     last = summary.columns[-1]
     columns = []
     for label in labels:
         columns.append(attrs.evolve(last, heading=label, group=across))
     rows = []
-    for key, cells in cells_of_rows.items():
-        rows.append(Row(key, tuple(map(cells.get, labels))))
+    for row_headers, cell_of_label in cells_of_rows.items():
+        cells = map(cell_of_label.get, labels)
+        rows.append(Row(row_headers, tuple(cells)))
     return attrs.evolve(
         summary.table,
         title=f"{summary.title}, {last.heading}",
@@ -115,6 +104,31 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
         rows=tuple(rows),
         is_one_score=True,
     )
+
+
+def _axes_of_rows(summary: Summary, axes: Sequence[str]) -> list[str]:
+    """Return the first of `axes`, which two axes have to be, and the further axes of the study.
+
+    Raises:
+        RunError: if they are one axis, or the study has no such axes.
+    """
+    axes_of_study: list[str] = []
+    if summary.rows:
+        axes_of_study += summary.rows[0].labels
+    for axis in axes:
+        if axis not in axes_of_study:
+            suggestion = suggest(axis, axes_of_study)
+            raise RunError(f"the study has no axis `{axis}`.{suggestion}")
+
+    down, across = axes
+    if down == across:
+        raise RunError(f"`{down}` cannot stand on both sides; name two axes")
+
+    axes_of_rows = [down]
+    for axis in axes_of_study:
+        if axis not in axes:
+            axes_of_rows.append(axis)
+    return axes_of_rows
 
 
 def _only(
@@ -130,8 +144,8 @@ def _only(
     for run in data.runs:
         values |= dict.fromkeys(map(of_score, run.scores))
     if value not in values:
-        choices = list(filter(None, values))
-        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, choices)}")
+        suggestion = suggest(value, list(filter(None, values)))
+        raise RunError(f"no score is of the {what} `{value}`.{suggestion}")
 
     def selected(run: CellRun) -> CellRun:
         scores = []

@@ -28,15 +28,22 @@ def dots_plot(
         caption += f" The first {len(drawn)} of {len(dots):,} rows."
 
     def paint(figure: Figure) -> None:
+        strong = colours()["c0"]
+        muted = colours()["muted"]
         axes = figure.subplots()
-        axes.axvline(line, color=colours()["muted"], linewidth=1, linestyle="--")
+        axes.axvline(line, color=muted, linewidth=1, linestyle="--")
         first, last = limits(drawn, line)
+        names = []
         for place, dot in enumerate(drawn):
-            colour = colours()["c0" if dot.strong else "muted"]
-            ends = [max(dot.low, first), min(dot.high, last)]
-            axes.plot(ends, [place, place], color=colour, linewidth=1.6)
+            names.append(short_name(dot.name))
+            colour = muted
+            if dot.strong:
+                colour = strong
+            low = max(dot.low, first)
+            high = min(dot.high, last)
+            axes.plot([low, high], [place, place], color=colour, linewidth=1.6)
             axes.plot(dot.value, place, "o", color=colour, label=dot.name)
-        axes.set_yticks(range(len(drawn)), [short_name(dot.name) for dot in drawn])
+        axes.set_yticks(range(len(drawn)), names)
         axes.set_ylim(len(drawn) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(label)

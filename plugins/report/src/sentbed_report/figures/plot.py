@@ -121,15 +121,16 @@ def series() -> list[str]:
 def _settings(size: float, more: dict[Any, Any]) -> Iterator[None]:
     """Set colours, font size and more settings within a `with` block, independent of the user's settings."""
     import matplotlib
+    from matplotlib.rcsetup import cycler
 
     palette = colours()
-    dashes = matplotlib.cycler(linestyle=["-", "--"])
+    dashes = cycler(linestyle=["-", "--"])
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
             {
                 # The first lines differ in colour; later lines repeat the colours with dashes.
-                "axes.prop_cycle": dashes * matplotlib.cycler(color=series()),
+                "axes.prop_cycle": dashes * cycler(color=series()),
                 "axes.formatter.useoffset": False,
                 # Labels have no mathematical markup: `$` is a dollar sign.
                 "text.parse_math": False,

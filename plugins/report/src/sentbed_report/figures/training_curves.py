@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 from sentbed.protocols import StageCurve, Watched
@@ -14,6 +14,9 @@ from sentbed_report.figures.lines import line_plot
 from sentbed_report.figures.means import mean_over_runs, names_of_encoders
 from sentbed_report.figures.plot import Plot
 from sentbed_report.study.study_data import CellRun, StudyData
+
+if TYPE_CHECKING:
+    import pandas
 
 _Point: TypeAlias = tuple[str, str, int, float]
 """Quantity, name of the encoder (empty for a quantity of the stage), step and value."""
@@ -95,28 +98,42 @@ def _plots(rows: Iterable[tuple[RunStage, _Point]]) -> list[Plot]:
     """Draw one plot per stage and quantity, with a line per cell and encoder."""
     import pandas
 
-    columns = ["stage", "quantity", "cell", "encoder", "run", "step", "value"]
     finite = []
     for of_run, (quantity, encoder, step, value) in rows:
-        if math.isfinite(value):
-            place = (of_run.stage.name, quantity, of_run.cell, encoder, of_run.run)
-            finite.append((*place, step, value))
+        if not math.isfinite(value):
+            continue
+        point = {
+            "stage": of_run.stage.name,
+            "quantity": quantity,
+            "cell": of_run.cell,
+            "encoder": encoder,
+            "run": of_run.run,
+            "step": step,
+            "value": value,
+        }
+        finite.append(point)
+    if not finite:
+        return []
 
-    points = pandas.DataFrame(finite, columns=columns)
+    points = pandas.DataFrame(finite)
     plots = []
     for (stage, quantity), of_plot in points.groupby(["stage", "quantity"], sort=False):
-        means = mean_over_runs(of_plot, ["cell", "encoder"], ["value"])
-        means = means.rename(columns={"step": "x", "value": "y"})
-        means["name"] = means["cell"]
-        if means["encoder"].any():
-            means["name"] = names_of_encoders(means)
-
-        caption = ""
-        if of_plot["run"].nunique() > means["cell"].nunique():
-            caption = "Mean over the runs of a cell."
-
         title = f"{quantity[:1].upper()}{quantity[1:]}"
         if stage:
             title += f" in the stage {stage}"
-        plots.append(line_plot(title, ("step", str(quantity)), means, caption))
+        plots.append(_plot(title, str(quantity), of_plot))
     return plots
+
+
+def _plot(title: str, quantity: str, points: pandas.DataFrame) -> Plot:
+    """Draw the points of one quantity in one stage, with a line per cell and encoder."""
+    means = mean_over_runs(points, ["cell", "encoder"], ["value"])
+    means = means.rename(columns={"step": "x", "value": "y"})
+    means["name"] = means["cell"]
+    if means["encoder"].any():
+        means["name"] = names_of_encoders(means)
+
+    caption = ""
+    if points["run"].nunique() > means["cell"].nunique():
+        caption = "Mean over the runs of a cell."
+    return line_plot(title, ("step", quantity), means, caption)

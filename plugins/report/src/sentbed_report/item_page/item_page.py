@@ -165,14 +165,21 @@ def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
         estimate = row.cells[page.place]
         if row.cell not in items.cells or estimate.value is None:
             continue
-        if estimate.is_finite:
-            worth[row.cell] = -estimate.value if lower else estimate.value
+        if not estimate.is_finite:
+            continue
+        worth[row.cell] = estimate.value
+        if lower:
+            worth[row.cell] = -estimate.value
 
-    size = next((len(of_cell.of_runs[0].x) for of_cell in items.cells.values()), 1)
-    most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))
-    best = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))[:most]
+    size = 1
+    for of_cell in items.cells.values():
+        size = max(1, len(of_cell.of_runs[0].x))
+        break
+    most = max(2, min(MOST_CELLS, MOST_NUMBERS // size))
+    best_first = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))
+    shown = best_first[:most]
     for cell in page.data.cells:
-        if cell.name in best:
+        if cell.name in shown:
             yield cell.name
 
 

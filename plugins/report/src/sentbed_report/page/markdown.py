@@ -11,31 +11,44 @@ from sentbed_report.tables.markdown import escape, fenced, to_markdown
 
 def page_markdown(page: Page) -> str:
     """Return a page as Markdown; sections that have only figures are left out."""
-    blocks = [f"# {escape(page.title)}", escape(f"{page.status} {page.summary}")]
-
-    answer = []
-    for line in page.answer:
-        question = ""
-        if line.question:
-            question = f"**{escape(line.question)}**: "
-        answer.append(f"- {question}{escape(line.answer)}")
-    facts = []
-    for name, value in page.facts:
-        facts.append(f"- {escape(name)}: {escape(value)}")
-    for lines in filter(None, (answer, facts)):
-        blocks.append("\n".join(lines))
-
+    blocks = [f"# {escape(page.title)}"]
+    blocks.append(escape(f"{page.status} {page.summary}"))
+    if page.answer:
+        blocks.append(_answer(page))
+    if page.facts:
+        blocks.append(_facts(page))
     for section in page.sections:
         if section.sentences or section.tables or section.notes or section.texts:
             blocks += _blocks(section)
     return "\n\n".join(blocks) + "\n"
 
 
+def _answer(page: Page) -> str:
+    """Return the lines of a page's answer as a list."""
+    lines = []
+    for line in page.answer:
+        answer = escape(line.answer)
+        if line.question:
+            answer = f"**{escape(line.question)}**: {answer}"
+        lines.append(f"- {answer}")
+    return "\n".join(lines)
+
+
+def _facts(page: Page) -> str:
+    """Return the facts at the top of a page as a list."""
+    lines = []
+    for name, value in page.facts:
+        lines.append(f"- {escape(name)}: {escape(value)}")
+    return "\n".join(lines)
+
+
 def _blocks(section: Section) -> Iterator[str]:
     """Yield the Markdown of a section, block by block."""
     yield f"## {escape(section.title)}"
     if section.summary:
-        yield f"{escape(section.summary[:1].upper() + section.summary[1:])}."
+        first_letter = section.summary[0].upper()
+        summary = first_letter + section.summary[1:]
+        yield f"{escape(summary)}."
     yield from map(escape, section.sentences)
     for table in section.tables:
         yield to_markdown(table).rstrip("\n")

@@ -80,11 +80,13 @@ def summary_line(data: RunReport) -> str:
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         scores = count(len(data.scores), "score")
-        parts.append(f"{scores} on {count(len(tasks), 'task')}")
+        number_of_tasks = count(len(tasks), "task")
+        parts.append(f"{scores} on {number_of_tasks}")
     if any(row.decides for row in data.expected):
         parts.append(met_line(data.expected))
-    what = ", ".join(parts or ["nothing was measured"])
-    return f"{what}; started {moment(data.started)}, took {duration(data.seconds)}."
+    measured = ", ".join(parts) or "nothing was measured"
+    start = moment(data.started)
+    return f"{measured}; started {start}, took {duration(data.seconds)}."
 
 
 def _answer(data: RunReport) -> Iterator[AnswerLine]:

@@ -108,6 +108,7 @@ def is_mean(average: CellScores, mean: CellScores) -> bool:
 def shared_seeds(columns: Iterable[CellScores]) -> list[int]:
     """Return the seeds that all columns have, in the order of the first; at least one column is needed."""
     first, *others = columns
-    return [
-        seed for seed in first.seeds if all(seed in other.seeds for other in others)
-    ]
+    seeds = list(first.seeds)
+    for other in others:
+        seeds = [seed for seed in seeds if seed in other.seeds]
+    return seeds

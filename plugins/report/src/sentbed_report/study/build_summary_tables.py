@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import attrs
@@ -90,17 +91,18 @@ def _summary(
     for scored in unmarked:
         columns.append(with_marks(data, scored, ranked, digits))
     rows = _rows(data, columns, keys)
+    key = comparable.key
     compared_rows = []
-    if columns[-1].column.ranked and not comparable.key.metric:
+    if columns[-1].column.ranked and not key.metric:
         for row in rows:
             if row.cells[-1].value is not None and not why_not_ranked(row):
                 compared_rows.append(row)
 
     return Summary(
         study=data.name,
-        evaluator=comparable.key.evaluator,
-        protocol=comparable.key.protocol_id,
-        metric=comparable.key.metric,
+        evaluator=key.evaluator,
+        protocol=key.protocol_id,
+        metric=key.metric,
         note=_note(comparable, columns),
         apart=comparable.apart,
         columns=_printed_columns(columns, digits, data.baseline or ""),
@@ -110,7 +112,7 @@ def _summary(
         pairs_seeds=pairs_seeds,
         ranked_within=data.ranks,
         family=data.family,
-        development=comparable.key.is_development,
+        development=key.is_development,
         measured=tuple(scored.scores for scored in columns),
         tested=columns[-1].tested,
         compared_with=references,
@@ -183,15 +185,16 @@ def _rows(
     keys: Sequence[RowKey],
 ) -> tuple[SummaryRow, ...]:
     """Return the rows of the table in the order of the cells; `keys` identify the rows that have scores."""
-    encoders: dict[str, list[str]] = {}
+    encoders: defaultdict[str, list[str]] = defaultdict(list)
     for cell_name, encoder in keys:
-        encoders.setdefault(cell_name, []).append(encoder)
+        encoders[cell_name].append(encoder)
 
     rows = []
     for cell in data.cells:
-        encoders_of_cell = encoders.get(cell.name, [])
+        encoders_of_cell = encoders[cell.name]
+        has_finished = any(run.status == "finished" for run in cell.runs)
         # If a run has finished without a score in this table, the cell's other runs will have none here, either.
-        if not encoders_of_cell and any(run.status == "finished" for run in cell.runs):
+        if has_finished and not encoders_of_cell:
             continue
         for encoder in encoders_of_cell or [""]:
             name = cell.name
@@ -214,9 +217,11 @@ def _row(
     name: str,
     columns: Sequence[ScoredColumn],
 ) -> SummaryRow:
+    """Return the row of a cell's encoder, with the cell's first error."""
+    key = (cell.name, encoder)
     estimates = []
     for scored in columns:
-        estimates.append(scored.estimates.get((cell.name, encoder), Estimate()))
+        estimates.append(scored.estimates.get(key, Estimate()))
     errors = [run.error for run in cell.runs if run.error]
     return SummaryRow(
         cell=cell.name,

@@ -8,7 +8,7 @@ under each further protocol are in a further table.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
@@ -60,48 +60,45 @@ class ComparableScores:
 
 def comparable_scores(measured: Iterable[Measurement]) -> list[ComparableScores]:
     """Return the scores of each table, by evaluator and protocol; tables of development data come last."""
-    groups: dict[TableKey, list[Measurement]] = {}
-    first_metrics: dict[tuple[Any, ...], tuple[str, str]] = {}
-    for measurement in sorted(measured, key=lambda each: is_development(each.score)):
-        score = measurement.score
-        key = TableKey(score.evaluator, score.protocol_id, is_development(score))
-        metric = (score.metric, score.protocol_name)
-        task_of_row = (key, _row_of(measurement), score.task)
-        if first_metrics.setdefault(task_of_row, metric) != metric:
-            key = attrs.evolve(key, metric=score.metric, aggregation=metric[1])
-        groups.setdefault(key, []).append(measurement)
-
-    by_name: dict[tuple[str, str], list[ComparableScores]] = {}
-    for key, group in groups.items():
-        tables = by_name.setdefault((key.evaluator, key.protocol_id), [])
-        tables += _tables_of_group(key, group)
+    by_name: defaultdict[tuple[str, str], list[ComparableScores]] = defaultdict(list)
+    for key, group in _groups(measured).items():
+        name = (key.evaluator, key.protocol_id)
+        by_name[name] += _tables_of_group(key, group)
     return list(chain.from_iterable(by_name.values()))
+
+
+def _groups(measured: Iterable[Measurement]) -> dict[TableKey, list[Measurement]]:
+    """Return the scores by what those of a table share; scores on development data come last."""
+    measured = sorted(measured, key=lambda each: is_development(each.score))
+    groups: defaultdict[TableKey, list[Measurement]] = defaultdict(list)
+    first_metrics: dict[tuple[Any, ...], tuple[str, str]] = {}
+    for measurement in measured:
+        score = measurement.score
+        metric = (score.metric, score.protocol_name)
+        key = TableKey(score.evaluator, score.protocol_id, is_development(score))
+        task_of_row = (key, _row_of(measurement), score.task)
+        first_metric = first_metrics.setdefault(task_of_row, metric)
+        if metric != first_metric:
+            name, aggregation = metric
+            key = attrs.evolve(key, metric=name, aggregation=aggregation)
+        groups[key].append(measurement)
+    return groups
 
 
 def _tables_of_group(
     key: TableKey, measured: Sequence[Measurement]
 ) -> list[ComparableScores]:
     """Return a table for the most frequent protocol of each task, then one for each further protocol."""
-    identities = _protocol_identities(measured)
-    counts: dict[str, Counter[str]] = {}
-    for measurement, identity in zip(measured, identities, strict=True):
-        counts.setdefault(measurement.score.task, Counter())[identity] += 1
-
-    variants: dict[tuple[str, str], int] = {}
-    for task, counts_of_task in counts.items():
-        for variant, (identity, _) in enumerate(counts_of_task.most_common()):
-            variants[task, identity] = variant
-
-    scores_of_variants: dict[int, list[Measurement]] = {}
-    for measurement, identity in zip(measured, identities, strict=True):
-        variant = variants[measurement.score.task, identity]
-        scores_of_variants.setdefault(variant, []).append(measurement)
-
+    variants = _protocol_variants(measured)
     tables = []
-    for _, scores in sorted(scores_of_variants.items()):
+    for variant in range(max(variants) + 1):
+        scores = []
         protocols: dict[str, Protocol] = {}
-        for measurement in scores:
+        for measurement, variant_of_score in zip(measured, variants, strict=True):
+            if variant_of_score != variant:
+                continue
             score = measurement.score
+            scores.append(measurement)
             if score.task not in protocols:
                 protocol = {"metric": score.metric, **evaluation_protocol(score)}
                 protocols[score.task] = protocol
@@ -109,18 +106,37 @@ def _tables_of_group(
 
     if len(tables) == 1:
         return tables
+
+    tasks = {measurement.score.task for measurement in measured}
     described = []
     for table in tables:
         others = [other for other in tables if other is not table]
-        tasks_elsewhere = counts.keys() - table.protocols.keys() - {AVERAGE}
+        apart = _differences(table, others)
+        tasks_elsewhere = frozenset(tasks - table.protocols.keys() - {AVERAGE})
         described.append(
-            attrs.evolve(
-                table,
-                apart=_differences(table, others),
-                tasks_elsewhere=frozenset(tasks_elsewhere),
-            )
+            attrs.evolve(table, apart=apart, tasks_elsewhere=tasks_elsewhere)
         )
     return described
+
+
+def _protocol_variants(measured: Sequence[Measurement]) -> list[int]:
+    """Return the place of each score's protocol among those of its task, 0 for the most frequent one."""
+    identities = _protocol_identities(measured)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for measurement, identity in zip(measured, identities, strict=True):
+        task = measurement.score.task
+        counts[task][identity] += 1
+
+    places: dict[tuple[str, str], int] = {}
+    for task, counts_of_task in counts.items():
+        for place, (identity, _) in enumerate(counts_of_task.most_common()):
+            places[task, identity] = place
+
+    variants = []
+    for measurement, identity in zip(measured, identities, strict=True):
+        task = measurement.score.task
+        variants.append(places[task, identity])
+    return variants
 
 
 def _protocol_identities(measured: Sequence[Measurement]) -> list[str]:
@@ -129,13 +145,14 @@ def _protocol_identities(measured: Sequence[Measurement]) -> list[str]:
     If a run has several scores of a task under one protocol, such as with and without whitening, their texts
     differ by a number. The text of an average that the evaluator reports has the protocols of its tasks too.
     """
-    protocols_of_rows: dict[_Row, list[str]] = {}
+    protocols_of_rows: defaultdict[_Row, list[str]] = defaultdict(list)
     protocols = []
     for measurement in measured:
         score = measurement.score
+        row = _row_of(measurement)
         protocol = repr([score.task, score.metric, evaluation_protocol(score)])
         protocols.append(protocol)
-        protocols_of_rows.setdefault(_row_of(measurement), []).append(protocol)
+        protocols_of_rows[row].append(protocol)
 
     identities = []
     repetitions: Counter[tuple[_Row, str]] = Counter()
@@ -151,8 +168,11 @@ def _protocol_identities(measured: Sequence[Measurement]) -> list[str]:
 
 
 def _row_of(measurement: Measurement) -> _Row:
+    """Return what identifies the encoder of a score."""
+    cell = measurement.cell
     run = measurement.run
-    return measurement.cell.name, run.prompt, run.seed, measurement.score.encoder
+    score = measurement.score
+    return cell.name, run.prompt, run.seed, score.encoder
 
 
 def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import attrs
 
-from sentbed_report.statistics.difference import judge
+from sentbed_report.statistics.difference import Judged, judge
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
@@ -39,16 +39,22 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
             continue
         means = {}
         for prompt in summary.prompts:
-            means[prompt] = fmean(scores.value((seed, prompt)) for seed in scores.seeds)
+            values = [scores.value((seed, prompt)) for seed in scores.seeds]
+            means[prompt] = fmean(values)
 
         judged = row.cells[-1].judged
         if summary.baseline is None:
             judged = judge([(1.0, scores)], summary.random)
-        stds: dict[str, float] = {}
-        if judged is not None and judged.estimate is not None:
-            of_sources = judged.estimate.stds
-            for name in ("prompts", "seeds", "items"):
-                if name in of_sources:
-                    stds[name] = of_sources[name]
-        rows.append(RowUnderPrompts(row, means, stds))
+        rows.append(RowUnderPrompts(row, means, _stds(judged)))
     return tuple(rows)
+
+
+def _stds(judged: Judged | None) -> dict[str, float]:
+    """Return the standard deviations of `RowUnderPrompts`; none without a test."""
+    if judged is None or judged.estimate is None:
+        return {}
+    stds: dict[str, float] = {}
+    for source in ("prompts", "seeds", "items"):
+        if source in judged.estimate.stds:
+            stds[source] = judged.estimate.stds[source]
+    return stds

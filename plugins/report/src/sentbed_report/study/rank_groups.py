@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -14,6 +15,10 @@ from sentbed_report.statistics.rank_intervals import rank_intervals
 from sentbed_report.study.summary_row import Pair, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST_ROWS = 100
 """Maximum number of rows that are compared with each other; more have too many pairs."""
@@ -112,14 +117,10 @@ def rank_groups(
     reasons: dict[str, None] = {}
     kept = []
     for row in rows:
-        reasons_of_row = []
-        for other in rows:
-            if other is not row:
-                reasons_of_row.append(_test_of(tests, row, other).reason)
-        untested = [reason for reason in reasons_of_row if reason]
-        if 2 * len(untested) > len(reasons_of_row):
-            left.append((row.name, "; ".join(dict.fromkeys(untested))))
-            reasons |= dict.fromkeys(untested)
+        reasons_of_row = _reasons_for_most(row, rows, tests)
+        if reasons_of_row:
+            left.append((row.name, "; ".join(reasons_of_row)))
+            reasons |= dict.fromkeys(reasons_of_row)
         else:
             kept.append(row)
     if len(kept) < 2:
@@ -128,6 +129,27 @@ def rank_groups(
 
     basis = listed_sources(tests.values())
     return RankGroups(_grouped(kept, column, tests), tuple(left), basis=basis)
+
+
+def _reasons_for_most(
+    row: SummaryRow,
+    rows: Sequence[SummaryRow],
+    tests: Mapping[Pair, Judged],
+) -> list[str]:
+    """Return why a row cannot be compared with most others of `rows`, each reason once; empty if it can."""
+    number_untested = 0
+    reasons: dict[str, None] = {}
+    for other in rows:
+        if other is row:
+            continue
+        reason = _test_of(tests, row, other).reason
+        if reason:
+            number_untested += 1
+            reasons[reason] = None
+    number_of_others = len(rows) - 1
+    if 2 * number_untested <= number_of_others:
+        return []
+    return list(reasons)
 
 
 def why_not_ranked(row: SummaryRow) -> str:
@@ -165,24 +187,17 @@ def _grouped(
     """Return the rows, the best first, with the results of their comparisons."""
     import numpy as np
 
-    better = np.zeros((len(rows), len(rows)), bool)
-    for first, second in combinations(range(len(rows)), 2):
-        judged = _test_of(tests, rows[first], rows[second])
-        if judged.significant and judged.difference:
-            second_wins = (judged.difference < 0) == column.lower
-            better[first, second] = not second_wins
-            better[second, first] = second_wins
-
+    better = _better(rows, column, tests)
+    best = rows[0]
     grouped = []
     for number, (lowest_rank, highest_rank) in enumerate(rank_intervals(better)):
         row = rows[number]
         from_best = low = high = 0.0
-        if number > 0:
-            estimate = _test_of(tests, rows[0], row).estimate
-            level = _test_of(tests, rows[0], row).level
-            if estimate is not None:
-                from_best = estimate.value
-                low, high = estimate.interval(level)
+        if row is not best:
+            judged = _test_of(tests, best, row)
+            if judged.estimate is not None:
+                from_best = judged.estimate.value
+                low, high = judged.estimate.interval(judged.level)
         beaten_by = []
         for other in np.flatnonzero(better[:, number]).tolist():
             beaten_by.append(rows[other].name)
@@ -202,6 +217,27 @@ def _grouped(
             )
         )
     return tuple(grouped)
+
+
+def _better(
+    rows: Sequence[SummaryRow],
+    column: Column,
+    tests: Mapping[Pair, Judged],
+) -> NDArray[np.bool_]:
+    """Return for each two rows whether the first is significantly better than the second, `(rows, rows)`."""
+    import numpy as np
+
+    better = np.zeros((len(rows), len(rows)), bool)
+    for first, second in combinations(range(len(rows)), 2):
+        judged = _test_of(tests, rows[first], rows[second])
+        if not judged.significant or not judged.difference:
+            continue
+        second_is_lower = judged.difference < 0
+        if second_is_lower == column.lower:
+            better[second, first] = True
+        else:
+            better[first, second] = True
+    return better
 
 
 def _worth(row: SummaryRow, column: Column) -> float:

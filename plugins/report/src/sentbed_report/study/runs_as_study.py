@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -84,10 +85,11 @@ def runs_as_study(
 
 
 def _study_of(groups: Sequence[_Cell], baseline: _Cell, base: Path) -> StudyData:
+    """Return the study of these cells; a name that several run directories have is followed by the directory."""
     # A run that is given twice, for two of its encoders, may have the same name twice.
-    directories: dict[str, set[Path]] = {}
+    directories: defaultdict[str, set[Path]] = defaultdict(set)
     for group in groups:
-        directories.setdefault(group.name, set()).add(group.directory)
+        directories[group.name].add(group.directory)
     cells = []
     seeds: dict[int, None] = {}
     name_of_baseline = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
@@ -171,13 +172,18 @@ class Summary:
         if self.test:
             notes.append(self.test)
 
-        reasons: dict[str, dict[str, None]] = {}
+        rows_of_reasons: defaultdict[str, list[str]] = defaultdict(list)
         for row in self.rows:
             for cell in row.cells:
-                if cell.judged is not None and cell.judged.reason and cell.seeds:
-                    reasons.setdefault(cell.judged.reason, {})[row.name] = None
-        for reason, names in reasons.items():
-            notes.append(f"Not tested ({'; '.join(names)}): {reason}.")
+                if cell.judged is None or not cell.seeds:
+                    continue
+                reason = cell.judged.reason
+                if reason and row.name not in rows_of_reasons[reason]:
+                    rows_of_reasons[reason].append(row.name)
+
+        for reason, names in rows_of_reasons.items():
+            rows = "; ".join(names)
+            notes.append(f"Not tested ({rows}): {reason}.")
         return tuple(notes)
 
     @property

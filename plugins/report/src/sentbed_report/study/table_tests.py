@@ -6,8 +6,10 @@ beat are read from these tests alone, so that they cannot contradict each other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import TypeAlias
 
 import attrs
 from sentbed.protocols import START
@@ -19,6 +21,9 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_row import Pair, RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.estimate import Estimate
+
+_Place: TypeAlias = tuple[int, int, Pair]
+"""Index of a table, index of a column in it, and the two rows of a test there."""
 
 
 def rows_of_baseline(
@@ -78,10 +83,11 @@ def tests_of_columns(
                     pairs[first.key, second.key] = None
 
         tests = {}
-        for before, after in pairs:
-            if before in scored.tested and after in scored.tested:
-                terms = [(-1.0, scored.tested[before]), (1.0, scored.tested[after])]
-                tests[before, after] = judge(terms, data.random)
+        for pair in pairs:
+            before, after = map(scored.tested.get, pair)
+            if before is not None and after is not None:
+                terms = [(-1.0, before), (1.0, after)]
+                tests[pair] = judge(terms, data.random)
         tests_of_columns.append(tests)
     return tuple(tests_of_columns)
 
@@ -91,20 +97,21 @@ def with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summ
 
     `StudyData.family` says which p-values are corrected together.
     """
-    families: dict[tuple[int, ...], dict[tuple[int, int, Pair], Judged]] = {}
+    families: defaultdict[tuple[int, ...], dict[_Place, Judged]] = defaultdict(dict)
     planned = set()
     for table, summary in enumerate(summaries):
         for column, tests in enumerate(summary.tests):
             family: tuple[int, ...] = ()
             if data.family == "column":
                 family = (table, column)
-            for (before, after), test in tests.items():
-                key = (table, column, (before, after))
-                families.setdefault(family, {})[key] = test
+            for pair, test in tests.items():
+                place = (table, column, pair)
+                families[family][place] = test
+                before, after = pair
                 if summary.compared_with.get(after) == before:
-                    planned.add(key)
+                    planned.add(place)
 
-    results: dict[tuple[int, int, Pair], Judged] = {}
+    results: dict[_Place, Judged] = {}
     for tests_of_family in families.values():
         results |= corrected(tests_of_family, planned)
 
@@ -112,9 +119,10 @@ def with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summ
     for table, summary in enumerate(summaries):
         tests_of_columns = []
         for column, tests in enumerate(summary.tests):
-            tests_of_columns.append(
-                {pair: results[table, column, pair] for pair in tests}
-            )
+            corrected_tests = {}
+            for pair in tests:
+                corrected_tests[pair] = results[table, column, pair]
+            tests_of_columns.append(corrected_tests)
         changed.append(_with_tests(summary, tests_of_columns))
     return changed
 

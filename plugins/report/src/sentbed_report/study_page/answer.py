@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -153,7 +154,8 @@ def _not_worse(main: Summary, cell: str) -> str:
             alike.append(other.name)
     if not alike:
         return "none"
-    return f"{first_names(alike)} ({len(alike):,} of {len(main.groups.rows) - 1:,})"
+    number_of_others = len(main.groups.rows) - 1
+    return f"{first_names(alike)} ({len(alike):,} of {number_of_others:,})"
 
 
 def _row_of(main: Summary, cell: str) -> GroupedRow | None:
@@ -213,8 +215,11 @@ def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]
     row = _row_of(main, chosen.cell)
     if row is None:
         return
+
     better = []
-    for other in groups.rows[: groups.rows.index(row)]:
+    for other in groups.rows:
+        if other is row:
+            break
         if not other.is_like(row):
             better.append(other.name)
     if better:
@@ -240,13 +245,16 @@ def _untrained(data: StudyData) -> str:
 
 def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, list[str]]:
     """Return the reasons why scores are degenerate, each with the names of its rows."""
-    rows: dict[str, dict[str, None]] = {}
+    names_of_reasons: defaultdict[str, list[str]] = defaultdict(list)
     for summary in summaries:
         for row in summary.rows:
             for cell in row.cells:
-                if cell.degenerate:
-                    rows.setdefault(cell.degenerate, {})[row.name] = None
-    return {reason: list(names) for reason, names in rows.items()}
+                if not cell.degenerate:
+                    continue
+                names = names_of_reasons[cell.degenerate]
+                if row.name not in names:
+                    names.append(row.name)
+    return names_of_reasons
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.page.sections import Section, table_of
+from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.statistics.power import LEVEL, POWER
 from sentbed_report.study.observed_power import TIMES, ObservedPower, observed_power
 from sentbed_report.study.study_data import StudyData
@@ -54,29 +55,39 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
 
 def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
     """Yield one table per number of seeds and number of decimals; its headings depend on the number of seeds."""
-    groups: dict[tuple[int, int], list[ObservedPower]] = {}
+    groups: defaultdict[tuple[int, int], list[ObservedPower]] = defaultdict(list)
     for power in powers:
-        groups.setdefault((power.seeds, power.summary.digits), []).append(power)
+        key = (power.seeds, power.summary.digits)
+        groups[key].append(power)
+    for (seeds, digits), powers_of_group in groups.items():
+        yield _table(powers_of_group, seeds, digits)
 
-    for (seeds, digits), of_group in groups.items():
-        numbers = [times * seeds for times in TIMES]
-        has_prompts = any(power.spread.prompt_std for power in of_group)
-        columns = [
-            Column("comparisons", form="count"),
-            Column("std over seeds", digits=digits),
-            Column("error of items", digits=digits),
+
+def _table(powers: Sequence[ObservedPower], seeds: int, digits: int) -> Table:
+    """Return the table of columns with the same number of seeds and number of decimals."""
+    numbers_of_seeds = [times * seeds for times in TIMES]
+    has_prompts = any(power.spread.prompt_std for power in powers)
+    columns = [
+        Column("comparisons", form="count"),
+        Column("std over seeds", digits=digits),
+        Column("error of items", digits=digits),
+    ]
+    if has_prompts:
+        columns.append(Column("std over prompts", digits=digits))
+    for number in numbers_of_seeds:
+        columns.append(Column(f"{number:,} seeds", digits=digits))
+
+    rows = []
+    for power in powers:
+        spread = power.spread
+        row: list[Value] = [
+            title_of(power.summary),
+            power.comparisons,
+            spread.seed_std,
+            spread.item_std or None,
         ]
         if has_prompts:
-            columns.append(Column("std over prompts", digits=digits))
-        for number in numbers:
-            columns.append(Column(f"{number:,} seeds", digits=digits))
-
-        rows = []
-        for power in of_group:
-            item_std = power.spread.item_std or None
-            values = [power.comparisons, power.spread.seed_std, item_std]
-            if has_prompts:
-                values.append(power.spread.prompt_std)
-            differences = map(power.smallest, numbers)
-            rows.append((title_of(power.summary), *values, *differences))
-        yield table_of("", ["column"], columns, rows)
+            row.append(spread.prompt_std)
+        row += map(power.smallest, numbers_of_seeds)
+        rows.append(row)
+    return table_of("", ["column"], columns, rows)

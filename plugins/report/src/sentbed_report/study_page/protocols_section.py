@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from sentbed.protocols import Score
@@ -31,28 +32,37 @@ def protocols_section(
         return None
 
     tables = [table_of("", ["table", "entry"], ["value"], rows)]
-    notes: dict[str, None] = {}
-    for score in scores:
-        if score.note:
-            notes[f"{score.evaluator}: {score.note}"] = None
     encoders = _encoders(scores)
     if encoders.rows:
         tables.append(encoders)
-
     return Section(
         "How these numbers were made",
         "the protocol of each score",
         tables=tables,
-        notes=[*notes],
+        notes=_notes(scores),
     )
+
+
+def _notes(scores: Sequence[Score]) -> list[str]:
+    """Return the notes of scores, each once, under the evaluators' names."""
+    notes: list[str] = []
+    for score in scores:
+        note = f"{score.evaluator}: {score.note}"
+        if score.note and note not in notes:
+            notes.append(note)
+    return notes
 
 
 def _encoders(scores: Sequence[Score]) -> Table:
     """Return a table of the encoders' protocols; an entry that differs between evaluators has all its values."""
-    entries: dict[tuple[str, str], dict[str, None]] = {}
+    entries: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for score in scores:
         for name, value in encoder_protocol(score).items():
-            entries.setdefault((score.encoder, name), {})[shown(value)] = None
+            values = entries[score.encoder, name]
+            text = shown(value)
+            if text not in values:
+                values.append(text)
+
     rows = []
     for (encoder, name), values in entries.items():
         rows.append((encoder, name, "; ".join(values)))
@@ -62,21 +72,22 @@ def _encoders(scores: Sequence[Score]) -> Table:
 def _entries(summary: Summary) -> list[tuple[str, str]]:
     """Return the entries of a table's protocol: first those of all columns, then those of single columns."""
     tasks = []
-    entries: dict[str, dict[str, str]] = {}
+    entries: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for column in summary.columns:
-        if column.protocol:
-            tasks.append(column.task)
-            for name, value in column.protocol.items():
-                label = _LABELS.get(name, str(name))
-                entries.setdefault(label, {})[column.task] = shown(plain(value))
+        if not column.protocol:
+            continue
+        tasks.append(column.task)
+        for name, value in column.protocol.items():
+            label = _LABELS.get(name, str(name))
+            entries[label][column.task] = shown(plain(value))
 
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []
-    for name, of_tasks in entries.items():
-        values = [of_tasks.get(task, "–") for task in tasks]
+    for name, value_of_task in entries.items():
+        values = [value_of_task.get(task, "–") for task in tasks]
         if len(set(values)) == 1:
             common.append((name, values[0]))
-        else:
-            for task, value in zip(tasks, values, strict=True):
-                varying.append((f"{name} of {task}", value))
+            continue
+        for task, value in zip(tasks, values, strict=True):
+            varying.append((f"{name} of {task}", value))
     return common + varying

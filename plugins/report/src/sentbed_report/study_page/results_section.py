@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -33,34 +34,27 @@ def results_section(data: StudyData, summaries: Sequence[Summary]) -> Section:
 
 
 def _cells_table(data: StudyData, main: Summary) -> Table:
-    dots = {dot.name: dot for dot in score_dots(main)}
-    for row in main.rows:
-        score = row.cells[-1]
-        if row.name not in dots and score.value is not None and score.is_finite:
-            dots[row.name] = Dot(row.name, score.value, strong=False)
-
-    best, first, last = 0.0, 0.0, 1.0
-    if dots:
-        best = next(iter(dots.values())).value
-        first, last = limits(list(dots.values()), best)
-    table = main.table
-    places = {row.headers[:2]: row for row in table.rows}
+    """Return the table of the cells: score, drawn interval and ranks; untinted while runs are open."""
+    intervals = _drawn_intervals(main)
     ranks = {}
     if main.groups is not None:
-        ranks = {row.name: row.ranks for row in main.groups.rows}
+        for compared in main.groups.rows:
+            ranks[compared.name] = compared.ranks
+
+    table = main.table
+    rows_of_table = {row.headers[:2]: row for row in table.rows}
+    has_open_runs = open_runs(data) > 0
     rows = []
-    for row in _sorted_rows(main, list(dots)):
-        shown = places[row.cell, row.encoder]
-        drawn = None
-        if row.name in dots:
-            drawn = DrawnInterval(dots[row.name], best, first, last)
-        tone = _tone(main, row) if not open_runs(data) else ""
-        cells = (_score(row, tone), drawn, ranks.get(row.name))
+    for row in _sorted_rows(main, list(intervals)):
+        tone = ""
+        if not has_open_runs:
+            tone = _tone(main, row)
+        cells = (_score(row, tone), intervals.get(row.name), ranks.get(row.name))
+        shown = rows_of_table[row.cell, row.encoder]
         rows.append(attrs.evolve(shown, cells=cells, tone=tone))
 
-    last_column = main.columns[-1]
     columns = (
-        attrs.evolve(last_column, heading=last_column.heading, address=""),
+        attrs.evolve(main.columns[-1], address=""),
         Column("95 % interval"),
         Column("rank"),
     )
@@ -72,6 +66,27 @@ def _cells_table(data: StudyData, main: Summary) -> Table:
         notes=tuple(_notes_on_intervals(main)),
         is_complete=True,
     )
+
+
+def _drawn_intervals(main: Summary) -> dict[str, DrawnInterval]:
+    """Return name of a row -> its dot with the interval; rows that were not compared have a pale dot alone."""
+    dots = {dot.name: dot for dot in score_dots(main)}
+    for row in main.rows:
+        score = row.cells[-1]
+        if row.name in dots:
+            continue
+        if score.value is not None and score.is_finite:
+            dots[row.name] = Dot(row.name, score.value, strong=False)
+    if not dots:
+        return {}
+
+    all_dots = list(dots.values())
+    best = all_dots[0].value
+    first, last = limits(all_dots, best)
+    intervals = {}
+    for name, dot in dots.items():
+        intervals[name] = DrawnInterval(dot, best, first, last)
+    return intervals
 
 
 def _sorted_rows(main: Summary, names: Sequence[str]) -> list[SummaryRow]:
@@ -109,21 +124,22 @@ def _score(row: SummaryRow, tone: str) -> Estimate:
 
 
 def _notes_on_intervals(main: Summary) -> Iterator[str]:
+    """Yield what scores are means over, what an interval shows, and why cells were not tested."""
     yield main.over
     groups = main.groups
-    if groups is not None and groups.rows:
+    if groups is None:
+        return
+    if groups.rows:
         yield (
             f"Interval: of the difference from the best cell, over {groups.basis}, drawn around the cell's mean; "
             "vertical line: the best. The chance of any false difference in a table is at most 5 %. Pale: "
             "significantly worse than the best; the other cells need not be equal to it."
         )
-    if groups is None:
-        return
-    names: dict[str, list[str]] = {}
+    names_of_reasons: defaultdict[str, list[str]] = defaultdict(list)
     for name, reason in groups.left:
-        names.setdefault(reason, []).append(name)
-    for reason, left in names.items():
-        yield f"Not tested: {first_names(left)}, since {reason}."
+        names_of_reasons[reason].append(name)
+    for reason, names in names_of_reasons.items():
+        yield f"Not tested: {first_names(names)}, since {reason}."
 
 
 def effects_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -164,11 +180,17 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     Scores on development data come last.
     """
     summaries = sorted(summaries, key=lambda summary: summary.development)
+    title = ""
+    if len(summaries) == 1:
+        title = summaries[0].note
+
     tables = []
     columns: list[Column] = []
     for summary in summaries:
         tables.append(summary.table)
-        group = _group(summary) if len(summaries) > 1 else ""
+        group = ""
+        if len(summaries) > 1:
+            group = _group(summary)
         for column in summary.columns:
             columns.append(attrs.evolve(column, group=group))
 
@@ -190,10 +212,10 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
             shown.append("encoder")
         cells.add(row.cell)
 
-    title = summaries[0].note if len(summaries) == 1 else ""
+    headers = [Header(name, name in shown) for name in names]
     return Table(
         title,
-        tuple(Header(name, name in shown) for name in names),
+        tuple(headers),
         tuple(columns),
         tuple(rows),
         tuple(_notes(summaries)),
@@ -220,7 +242,7 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
     A row without scores is left out if another table has scores of its cell.
     """
     # Cell and encoder, or published system -> index of a table -> its row.
-    rows_by_key: dict[tuple[str, ...], dict[int, Row]] = {}
+    rows_by_key: defaultdict[tuple[str, ...], dict[int, Row]] = defaultdict(dict)
     scored = set()
     for place, table in enumerate(tables):
         for row in table.rows:
@@ -228,19 +250,20 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
             key: tuple[str, ...] = (name, encoder)
             if row.is_reference:
                 key = ("published", name, *row.tags)
-            rows_by_key.setdefault(key, {})[place] = row
+            rows_by_key[key][place] = row
             if encoder:
                 scored.add(row.cell)
 
     rows = []
-    for of_tables in rows_by_key.values():
-        row = next(iter(of_tables.values()))
-        if row.cell in scored and not row.headers[1]:
+    for row_of_table in rows_by_key.values():
+        row, *_ = row_of_table.values()
+        _, encoder, *_ = row.headers
+        if row.cell in scored and not encoder:
             continue
         cells: list[Cell] = []
         for place, table in enumerate(tables):
-            if place in of_tables:
-                cells += of_tables[place].cells
+            if place in row_of_table:
+                cells += row_of_table[place].cells
             else:
                 cells += [None] * len(table.columns)
         rows.append(attrs.evolve(row, cells=tuple(cells)))
@@ -262,15 +285,16 @@ def _group(summary: Summary) -> str:
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:
     """Return the notes of the tables, each once. A note that not all tables have begins with their evaluators."""
-    tables: dict[str, list[str]] = {}
+    evaluators_of_notes: defaultdict[str, list[str]] = defaultdict(list)
     for summary in summaries:
         for note in summary.notes:
-            tables.setdefault(note, []).append(summary.evaluator)
+            evaluators_of_notes[note].append(summary.evaluator)
 
     notes = []
-    for note, names in tables.items():
-        if len(names) == len(summaries):
+    for note, evaluators in evaluators_of_notes.items():
+        if len(evaluators) == len(summaries):
             notes.append(note)
-        else:
-            notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
+            continue
+        names = ", ".join(dict.fromkeys(evaluators))
+        notes.append(f"{names}: {note}")
     return notes

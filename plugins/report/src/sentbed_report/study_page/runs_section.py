@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import get_args
 from urllib.parse import quote
 
@@ -60,100 +60,139 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
     varied = {"run.seed"}
     for cell in data.cells:
         for difference in cell.differences:
-            varied.add(difference.partition(": ")[0])
+            path, _, _ = difference.partition(": ")
+            varied.add(path)
     for axis in data.axes:
         varied.update(axis.paths)
 
     lines = list(recipe_facts(data.recipe, varied))
     for axis in data.axes:
-        lines.append((axis.name, " · ".join(axis.labels)))
+        labels = " · ".join(axis.labels)
+        lines.append((axis.name, labels))
     if data.baseline:
         lines.append(("baseline", data.baseline))
-    lines.append(("seeds", ", ".join(map(str, data.seeds)) or "none"))
+    seeds = ", ".join(map(str, data.seeds))
+    lines.append(("seeds", seeds or "none"))
     for name, reasons in data.excluded:
-        lines.append(("left out", f"{name}: {' '.join(reasons)}"))
+        text = " ".join(reasons)
+        lines.append(("left out", f"{name}: {text}"))
     return tuple(lines)
 
 
 def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
     """Return each finished run, also those with fresh seeds, with its distinct warnings."""
-    warned = []
+    runs: list[CellRun] = []
     for cell in data.cells:
-        for run in (*cell.runs, *cell.confirmation):
-            if run.status == "finished":
-                warnings = dict.fromkeys(run.record.get("warnings", ()))
-                warned.append((run, list(warnings)))
+        runs += cell.runs
+        runs += cell.confirmation
+
+    warned = []
+    for run in runs:
+        if run.status != "finished":
+            continue
+        warnings = run.record.get("warnings", ())
+        warned.append((run, list(dict.fromkeys(warnings))))
     return warned
 
 
 def runs_section(data: StudyData) -> Section:
     """Return the section on the runs: states, links, errors, warnings, and how the cells' recipes differ."""
+    tables = [_states_of_runs(data)]
+    for table in (_warnings(data), _versions(data), _differences(data)):
+        if table.rows:
+            tables.append(table)
+    return Section(
+        "Runs",
+        status_text(data),
+        tables=tables,
+        texts=_errors(data),
+        is_open=status_counts(data)["failed"] > 0,
+    )
+
+
+def _states_of_runs(data: StudyData) -> Table:
+    """Return a table of the runs' states: a row for each cell and prompt, a column for each seed."""
     seeds = dict.fromkeys(data.seeds)
     for run in data.runs:
         seeds[run.seed] = None
-    columns = tuple(Column(f"seed {seed}") for seed in seeds)
-    headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
+    columns = [Column(f"seed {seed}") for seed in seeds]
+
     rows = []
-    differences = []
     for cell in data.cells:
-        if cell.differences:
-            differences.append((cell.name, "; ".join(cell.differences)))
         tags: tuple[str, ...] = ()
         if cell.name == data.baseline and not data.prompts:
             tags = ("baseline",)
         for prompt in data.prompts or ("",):
-            states = tuple(_states(cell, prompt, seeds))
-            rows.append(Row((cell.name, prompt), states, tags, cell.name))
+            states = _states(cell, prompt, seeds)
+            rows.append(Row((cell.name, prompt), tuple(states), tags, cell.name))
 
-    tables = [Table("", headers, columns, tuple(rows)), *_remarks(data)]
-    if differences:
-        reference = "baseline" if data.baseline else "first cell"
-        title = f"How recipes differ from that of the {reference}"
-        tables.append(table_of(title, ["cell"], ["differences"], differences))
-    failed = status_counts(data)["failed"] > 0
-    texts = _errors(data)
-    return Section(
-        "Runs", status_text(data), tables=tables, texts=texts, is_open=failed
-    )
+    has_prompts = bool(data.prompts)
+    headers = (Header("cell"), Header("prompt", shown=has_prompts))
+    return Table("", headers, tuple(columns), tuple(rows))
+
+
+def _differences(data: StudyData) -> Table:
+    """Return a table of what differs between each cell's recipe and that of the baseline or first cell."""
+    rows = []
+    for cell in data.cells:
+        if cell.differences:
+            differences = "; ".join(cell.differences)
+            rows.append((cell.name, differences))
+
+    reference = "first cell"
+    if data.baseline:
+        reference = "baseline"
+    title = f"How recipes differ from that of the {reference}"
+    return table_of(title, ["cell"], ["differences"], rows)
 
 
 def _errors(data: StudyData) -> list[Text]:
     """Return each error message once, under the names of the runs that failed with it."""
-    runs_of_errors: dict[str, list[str]] = {}
+    runs_of_errors: defaultdict[str, list[str]] = defaultdict(list)
     for run in data.runs:
         if run.status == "failed":
-            runs_of_errors.setdefault(run.error or "no message", []).append(str(run))
-    return [Text(error, title=_named(names)) for error, names in runs_of_errors.items()]
+            error = run.error or "no message"
+            runs_of_errors[error].append(str(run))
+
+    texts = []
+    for error, names in runs_of_errors.items():
+        title = names[0]
+        if len(names) > 1:
+            title = f"{count(len(names), 'run')}: {first_names(names)}"
+        texts.append(Text(error, title=title))
+    return texts
 
 
-def _named(runs: Sequence[str]) -> str:
-    if len(runs) == 1:
-        return runs[0]
-    return f"{count(len(runs), 'run')}: {first_names(runs)}"
-
-
-def _remarks(data: StudyData) -> Iterator[Table]:
-    """Yield a table of the runs' warnings, and one of versions that are not the same in all runs."""
-    warned: dict[str, list[CellRun]] = {}
+def _warnings(data: StudyData) -> Table:
+    """Return a table of the runs' warnings, each once, with the runs that have it."""
+    runs_of_warnings: defaultdict[str, list[CellRun]] = defaultdict(list)
     for run, warnings in warnings_of_runs(data):
         for warning in warnings:
-            warned.setdefault(warning, []).append(run)
-    if warned:
-        rows = [(_runs_and_cells(runs), warning) for warning, runs in warned.items()]
-        yield table_of("Warnings", ["runs"], ["warning"], rows)
+            runs_of_warnings[warning].append(run)
 
-    versions: dict[str, dict[str, list[CellRun]]] = {}
+    rows = []
+    for warning, runs in runs_of_warnings.items():
+        rows.append((_runs_and_cells(runs), warning))
+    return table_of("Warnings", ["runs"], ["warning"], rows)
+
+
+def _versions(data: StudyData) -> Table:
+    """Return a table of the distributions whose version is not the same in all runs."""
+    runs_of_versions: dict[str, defaultdict[str, list[CellRun]]] = {}
     for run in data.finished_runs:
-        for name, version in run.manifest.get("code", {}).items():
-            versions.setdefault(name, {}).setdefault(version, []).append(run)
-    lines = []
-    for name, runs_of_version in versions.items():
-        if len(runs_of_version) > 1:
-            for version, runs in runs_of_version.items():
-                lines.append((name, version, _runs_and_cells(runs)))
-    if lines:
-        title = "Versions that are not the same in all runs, which may decide scores"
-        yield table_of(title, ["distribution", "version"], ["runs"], lines)
+        code = run.manifest.get("code", {})
+        for name, version in code.items():
+            versions = runs_of_versions.setdefault(name, defaultdict(list))
+            versions[version].append(run)
+
+    rows = []
+    for name, versions in runs_of_versions.items():
+        if len(versions) == 1:
+            continue
+        for version, runs in versions.items():
+            rows.append((name, version, _runs_and_cells(runs)))
+    title = "Versions that are not the same in all runs, which may decide scores"
+    return table_of(title, ["distribution", "version"], ["runs"], rows)
 
 
 def _runs_and_cells(runs: Sequence[CellRun]) -> str:
@@ -171,15 +210,19 @@ def _states(
     states: dict[int, Link | None] = dict.fromkeys(seeds)
     for run in cell.runs:
         if run.prompt == prompt:
-            state: str = run.status
-            if run.seconds is not None:
-                state += f", {duration(run.seconds)}"
-            states[run.seed] = _linked(run, state)
+            states[run.seed] = _state(run)
     return list(states.values())
 
 
-def _linked(run: CellRun, text: str) -> Link:
+def _state(run: CellRun) -> Link:
+    """Return the state of a run with its duration, linked to its report if it has one."""
+    state: str = run.status
+    if run.seconds is not None:
+        state += f", {duration(run.seconds)}"
+
     address = ""
-    if run.directory is not None and (run.record or run.status == "finished"):
-        address = quote((run.directory / "report.html").as_posix())
-    return Link(text, address, f"state-{run.status}")
+    has_report = run.record or run.status == "finished"
+    if run.directory is not None and has_report:
+        report = run.directory / "report.html"
+        address = quote(report.as_posix())
+    return Link(state, address, f"state-{run.status}")

@@ -111,6 +111,7 @@ def _estimate_html(
     column: Column,
     address: str,
 ) -> str:
+    """Return a number with its spread, rank and marks, linked to `address` if that is not empty."""
     text = html.escape(column.text(estimate.value))
     if not estimate.is_finite:
         return f'<span class="none">{text}</span>'
@@ -136,15 +137,21 @@ def _estimate_html(
 
 def _interval_html(drawn: DrawnInterval) -> str:
     """Return a dot with its interval as an element that is as wide as its column."""
-    dot = f'<circle cx="{drawn.place(drawn.dot.value):.1f}%" cy="8" r="4.5"/>'
-    best = f"{drawn.place(drawn.best):.1f}%"
+    centre = _percent(drawn, drawn.dot.value)
+    dot = f'<circle cx="{centre}" cy="8" r="4.5"/>'
+    best = _percent(drawn, drawn.best)
     line = f'<line class="at" x1="{best}" x2="{best}" y1="-6" y2="34"/>'
     if drawn.text:
-        low = f"{drawn.place(drawn.dot.low):.1f}%"
-        high = f"{drawn.place(drawn.dot.high):.1f}%"
+        low = _percent(drawn, drawn.dot.low)
+        high = _percent(drawn, drawn.dot.high)
         line += f'<line x1="{low}" x2="{high}" y1="8" y2="8"/>'
     label = html.escape(drawn.text)
     return f'<svg class="dot" role="img" aria-label="{label}">{line}{dot}</svg>'
+
+
+def _percent(drawn: DrawnInterval, value: float) -> str:
+    """Return where a number stands in the width of the column, in percent with one decimal."""
+    return f"{drawn.place(value):.1f}%"
 
 
 def _bars(

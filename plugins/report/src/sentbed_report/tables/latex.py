@@ -170,25 +170,35 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
     lines = []
     groups = grouped_headings(table.columns)
     if groups:
-        parts = [""] * len(table.shown_headers)
+        cells = [""] * len(table.shown_headers)
         start = 0
         for name, number_of_columns in groups:
             end = start + number_of_columns
-            width = sum(widths[start:end])
-            parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
+            cells.append(_wide_cell(name, sum(widths[start:end])))
             start = end
-        lines.append(" & ".join(parts) + r" \\")
+        lines.append(_line(cells))
 
     headings = []
     for index in table.shown_headers:
-        headings.append(latex(table.headers[index].name.capitalize()))
+        name = table.headers[index].name
+        headings.append(latex(name.capitalize()))
     for column, width in zip(table.columns, widths, strict=True):
-        text = latex(column.heading)
         if width == 2:
-            text = rf"\multicolumn{{2}}{{c}}{{{text}}}"
-        headings.append(text)
-    lines.append(" & ".join(headings) + r" \\")
+            headings.append(_wide_cell(column.heading, width))
+        else:
+            headings.append(latex(column.heading))
+    lines.append(_line(headings))
     return lines
+
+
+def _wide_cell(heading: str, width: int) -> str:
+    """Return a heading that is centred over several LaTeX columns."""
+    return rf"\multicolumn{{{width}}}{{c}}{{{latex(heading)}}}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Return a line of a table."""
+    return " & ".join(cells) + r" \\"
 
 
 def _body(table: Table, widths: Sequence[int]) -> list[str]:
@@ -202,7 +212,7 @@ def _body(table: Table, widths: Sequence[int]) -> list[str]:
         cells = list(map(latex, table.title_of(row)))
         for index, column in enumerate(table.columns):
             cells += _cells(row, index, column, widths[index] == 2)
-        lines.append(" & ".join(cells) + r" \\")
+        lines.append(_line(cells))
     return lines
 
 

@@ -33,24 +33,30 @@ def to_markdown(table: Table) -> str:
 
 
 def _lines(table: Table) -> str:
+    """Return a table as Markdown without its title and notes; columns with an estimate are right-aligned."""
     headings = []
     for index in table.shown_headers:
-        headings.append(escape(table.headers[index].name))
+        header = table.headers[index]
+        headings.append(escape(header.name))
+
     numbers = []
     for index, column in enumerate(table.columns):
-        if any(isinstance(row.cells[index], Estimate) for row in table.rows):
+        cells = [row.cells[index] for row in table.rows]
+        if any(isinstance(cell, Estimate) for cell in cells):
             numbers.append(len(headings))
         headings.append(escape(column.full_heading))
 
     rows = []
     for row in table.rows:
         texts = texts_of(table, row, _PLACES)
-        cells = map(_cell, row.cells, texts)
-        rows.append([*map(escape, table.title_of(row)), *cells])
+        line = list(map(escape, table.title_of(row)))
+        line += map(_cell, row.cells, texts)
+        rows.append(line)
     return markdown_table(headings, rows, numbers)
 
 
 def _cell(cell: Cell, text: str) -> str:
+    """Return a cell whose text is `text`: a number as it is, a link to its address, escaped other text."""
     if isinstance(cell, Estimate):
         return text
     if isinstance(cell, Link) and cell.address:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -215,6 +216,7 @@ def _legend_of_best(
     second: str,
     compared: str,
 ) -> str:
+    """Return what the marks `best` and `second` stand for; `compared` is what they are the best of."""
     also = ""
     if second:
         also = f"; {second}: the second best"
@@ -226,21 +228,22 @@ def _legend_of_best(
 
 def _degenerate_legend(table: Table) -> Iterator[str]:
     """Yield a sentence for each reason why numbers are degenerate, with their rows and columns."""
-    reasons: dict[str, dict[str, list[str]]] = {}
+    headings_of_reasons: dict[str, defaultdict[str, list[str]]] = {}
     for row, column, estimate in table.numbers():
-        if estimate.degenerate:
-            name = row.cell or ", ".join(row.headers)
-            rows = reasons.setdefault(estimate.degenerate, {})
-            rows.setdefault(name, []).append(column.heading)
+        reason = estimate.degenerate
+        if not reason:
+            continue
+        name = row.cell or ", ".join(row.headers)
+        headings_of_rows = headings_of_reasons.setdefault(reason, defaultdict(list))
+        headings_of_rows[name].append(column.heading)
 
-    for reason, rows in reasons.items():
+    for reason, headings_of_rows in headings_of_reasons.items():
         places = []
-        for name, headings in rows.items():
-            places.append(f"{name}: {', '.join(headings)}")
-        yield (
-            f"{DEGENERATE} degenerate, neither ranked nor tested ({'; '.join(places)}): "
-            f"{reason}."
-        )
+        for name, headings in headings_of_rows.items():
+            columns = ", ".join(headings)
+            places.append(f"{name}: {columns}")
+        where = "; ".join(places)
+        yield f"{DEGENERATE} degenerate, neither ranked nor tested ({where}): {reason}."
 
 
 def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:

@@ -11,15 +11,21 @@ _PLACES = {1: "{}*", 2: "{}", None: "{}"}
 
 def to_text(table: Table) -> str:
     """Return a table as text with aligned columns and its notes; `*` marks the best number of a column."""
-    headers = [table.headers[index].name for index in table.shown_headers]
-    rows = [[*headers, *(column.heading for column in table.columns)]]
+    headings = [table.headers[index].name for index in table.shown_headers]
+    left = len(headings)
+    for column in table.columns:
+        headings.append(column.heading)
+
+    rows = [headings]
     for row in table.rows:
-        rows.append([*table.title_of(row), *texts_of(table, row, _PLACES)])
+        texts = list(table.title_of(row))
+        texts += texts_of(table, row, _PLACES)
+        rows.append(texts)
 
     lines = []
     if table.title:
         lines.append(table.title)
-    lines += aligned(rows, len(headers))
+    lines += aligned(rows, left)
     lines += table.notes
     lines += legend(table, "*")
     return "\n".join(lines) + "\n"
@@ -29,9 +35,9 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
     """Yield rows as lines: the first `left` columns are left-aligned, the other columns right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = []
-        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            if index < left:
+        cells: list[str] = []
+        for cell, width in zip(row, widths, strict=True):
+            if len(cells) < left:
                 cells.append(cell.ljust(width))
             else:
                 cells.append(cell.rjust(width))
