@@ -165,7 +165,7 @@ def test_what_the_documentation_shows_is_what_the_commands_print(
         capture_output=True,
     )
     blocks = re.findall(r"```console\n\$ sentbed (.+?)\n(.+?)```", page, re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 3
     for command, printed in blocks:
         answer = subprocess.run(
             [PROGRAM, *command.split()],

@@ -28,7 +28,7 @@ def _matches(shown, printed):
         pattern = re.sub(r"(?:\\-|−)?\d+\\\.\d+", r"[-−]?\\d+\\.\\d+", pattern)
         lines.append(r"(?:.*\n)*" if line.strip() == "..." else f"{pattern}\n")
     # Progress is printed where something takes long enough.
-    progress = re.compile(r"\S+: (encode|step) \d+ of \d+.*")
+    progress = re.compile(r"\S+: (encode|step):? \d+ of \d+.*")
     printed_lines = [
         line for line in printed.strip().splitlines() if not progress.fullmatch(line)
     ]
