@@ -40,8 +40,8 @@ from sentbed_studies.write_study_directory import note_confirmation, write_study
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
-LONGEST_NAME = 80
-"""Maximum number of characters of the part of a run's name that says the study, the cell and the prompt."""
+LONGEST_NAME = 100
+"""Maximum number of characters of a run's name; see `RunTable.name`."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -223,8 +223,9 @@ def _run_name(study: Study, task: Task) -> str:
     name = f"{study.name}.{cell.name.replace(', ', '_')}"
     if cell.prompt:
         name += f"-{cell.prompt}"
-    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:LONGEST_NAME]
-    return f"{safe}-seed{cell.seed}-{task.key[:8]}"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)
+    end = f"-seed{cell.seed}-{task.key[:8]}"
+    return safe[: LONGEST_NAME - len(end)] + end
 
 
 def _single_run(recipe: Recipe) -> Recipe:
