@@ -46,9 +46,12 @@ class GroupedRow:
     """Difference from the best row over the seeds that both have, in the unit of the score; 0 for the best
     row."""
     low: float
-    """Lower bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
+    """Lower bound of `from_best`, valid for all tests of the column together; 0 for the best row.
+
+    NaN for a row whose difference from the best row was not tested.
+    """
     high: float
-    """Upper bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
+    """Upper bound of `from_best`, likewise."""
 
     def is_like(self, other: GroupedRow) -> bool:
         """Whether neither of two rows is significantly better than the other."""
@@ -195,9 +198,11 @@ def _grouped(
         from_best = low = high = 0.0
         if row is not best:
             judged = _test_of(tests, best, row)
+            low = high = math.nan
             if judged.estimate is not None:
                 from_best = judged.estimate.value
-                low, high = judged.estimate.interval(judged.level)
+                if not judged.reason:
+                    low, high = judged.estimate.interval(judged.level)
         beaten_by = []
         for other in np.flatnonzero(better[:, number]).tolist():
             beaten_by.append(rows[other].name)
