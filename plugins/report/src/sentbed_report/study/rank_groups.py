@@ -171,11 +171,20 @@ def _test_of(
     second: SummaryRow,
 ) -> Judged:
     """Return the test of the difference of two rows, `second` minus `first`."""
-    if (first.key, second.key) in tests:
-        return tests[first.key, second.key]
-    reverse = tests.get((second.key, first.key))
-    if reverse is None:
+    judged = test_of_pair(tests, (first.key, second.key))
+    if judged is None:
         return Judged(reason="it is not compared")
+    return judged
+
+
+def test_of_pair(tests: Mapping[Pair, Judged], pair: Pair) -> Judged | None:
+    """Return the test of the second row of a pair minus the first, whichever order `tests` has it in."""
+    first, second = pair
+    if pair in tests:
+        return tests[pair]
+    reverse = tests.get((second, first))
+    if reverse is None:
+        return None
     estimate = reverse.estimate
     if estimate is not None:
         estimate = attrs.evolve(estimate, value=-estimate.value)
