@@ -105,7 +105,8 @@ def test_a_study_gives_its_own_spread_seeds_and_comparisons(
 ):
     data = study_of(NUMBERS, baseline="base")
     (table,) = LoadedStudy(data).power(differences=[1.0])
-    assert (table.comparisons, [*table.smallest]) == (4, [3, 6, 12])
+    assert (table.comparisons, table.shares) == (2, 4)
+    assert [*table.smallest] == [3, 6, 12]
     # `high` differs by 1, 0.7, 0.9, `same` by 0.1, -0.1, 0.1: both have two degrees.
     expected = ((0.14 / 3) / 2 + (0.08 / 3) / 2) / 2
     assert table.spread.seed_std == pytest.approx(expected**0.5)
