@@ -13,6 +13,7 @@ from sentbed_report.statistics.power import (
     POWER,
     Spread,
     seeds_needed,
+    shares_of_level,
     smallest_difference,
 )
 from sentbed_report.study.build_summary_tables import summarise
@@ -99,6 +100,7 @@ def power_of_spread(
     Raises:
         RunError: if an argument is out of range.
     """
+    cells = comparisons or 1
     return _table(
         "",
         Spread(seed_std, item_std),
@@ -106,8 +108,8 @@ def power_of_spread(
         differences,
         power,
         level,
-        comparisons or 1,
-        comparisons or 1,
+        cells,
+        shares_of_level(cells),
     )
 
 
@@ -140,6 +142,9 @@ def power_of_study(
     for table in observed:
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
+        shares = table.shares
+        if comparisons:
+            shares = shares_of_level(comparisons)
         tables.append(
             _table(
                 title,
@@ -149,7 +154,7 @@ def power_of_study(
                 power,
                 level,
                 comparisons or table.comparisons,
-                comparisons or table.shares,
+                shares,
             )
         )
     return tuple(tables)
