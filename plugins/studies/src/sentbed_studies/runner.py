@@ -36,7 +36,11 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_wor
 from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
-from sentbed_studies.write_study_directory import note_confirmation, write_study
+from sentbed_studies.write_study_directory import (
+    has_same_runs,
+    note_confirmation,
+    write_study,
+)
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
@@ -93,7 +97,8 @@ def run_study(  # noqa: PLR0913 - keywords
     Raises:
         RecipeError: if `only` names an unknown axis or label.
         RunError: if a cell fails, unless `keep_going` (finished cells are kept); if the directory holds
-            another study; or if a cell must be trained again for an added evaluation, unless `retrain`.
+            another study, or another recipe that another process has written there in the meantime; or if a cell
+            must be trained again for an added evaluation, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
@@ -119,6 +124,10 @@ def run_study(  # noqa: PLR0913 - keywords
         to_train_again=set(to_train_again),
     )
     _run_work(study, work, runner)
+    if not has_same_runs(directory, study, whole):
+        raise RunError(
+            f"another process has written another recipe into `{directory}`; run this one again"
+        )
 
     # A cell that has failed might have been the best one.
     if not only and not runner.failed:
