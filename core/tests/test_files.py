@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed._files import locked
+from sentbed._files import locked, write_directory
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path):
@@ -30,3 +31,22 @@ def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path):
         raise OSError("its own")
     with locked(tmp_path / "a.lock") as free:
         assert free
+
+
+def test_a_directory_that_is_replaced_stays_until_the_new_one_has_its_place(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "saved"
+    write_directory(path, lambda directory: (directory / "a").write_text("first"))
+    rename = Path.rename
+
+    def interrupted(old, new):
+        if new == path and (old / "b").exists():
+            raise KeyboardInterrupt
+        return rename(old, new)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_directory(path, lambda directory: (directory / "b").write_text("new"))
+    assert list(tmp_path.iterdir()) == [path]
+    assert (path / "a").read_text() == "first"

@@ -19,6 +19,7 @@ from sentbed import resume as resume_run
 from sentbed._files import locked, read_json
 from sentbed._registry.registry import load_plugins
 from sentbed._run.run_directory import LOCK
+from toy_dataset import ToyDataset
 from toy_plugin import RECIPE, TOWERS, Centre, SgdTrainer, quicken
 
 NOISY = 'loss = { use = "pull", noise = 0.1, memory = 0.5 }'
@@ -443,6 +444,13 @@ def test_a_run_goes_on_with_another_recipe_and_warns(recipe_of, stopped_at, resu
     resume(out, recipe_of(RUN, "checkpoint.every=1", "run.seed=8"))
     (warning,) = warnings_of(out)
     assert warning.startswith("the recipe is not that with which the run was started")
+
+
+def test_a_run_warns_where_its_data_have_changed(stopped_at, resume, monkeypatch):
+    out = stopped_at(8, "checkpoint.every=1")
+    monkeypatch.setattr(ToyDataset, "fingerprint", "of other rows")
+    resume(out)
+    assert "has changed since the run began" in "\n".join(warnings_of(out))
 
 
 def test_a_stage_that_has_become_shorter_ends(recipe_of, stopped_at, resume):

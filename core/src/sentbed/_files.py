@@ -114,24 +114,29 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
     Raises:
         RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
-    temporary = _temporary(path)
+    temporary, old = _temporary(path), _temporary(path)
     try:
         temporary.mkdir(parents=True)
-        fill(temporary)
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _flush(file)
-        remove_directory(path)
-        temporary.rename(path)
+        try:
+            fill(temporary)
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _flush(file)
+            if path.exists():
+                path.rename(old)
+            temporary.rename(path)
+        finally:
+            remove_directory(temporary)
+            if old.exists() and not path.exists():
+                old.rename(path)
+            remove_directory(old)
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
-    finally:
-        remove_directory(temporary)
 
 
 def _flush(file: Path) -> None:
     """Write a file from the buffers of the system to the disk, so that it survives a loss of power."""
-    with file.open("r+b") as stream:
+    with file.open("rb") as stream:
         os.fsync(stream.fileno())
 
 

@@ -308,6 +308,11 @@ def _task_prompt_misfits(
             f"the pooler `{encoder.pooler.name}` subtracts the state of one template; "
             "take `task_prompts` out, or set `denoise = false`"
         )
+    if encoder.backbone.auxiliary is not None:
+        yield (
+            f"the backbone `{encoder.backbone.name}` reads a second prompt, and a task has one; "
+            "take `task_prompts` out"
+        )
     spellings: dict[str, str] = {}
     for key, prompt in task_prompts.items():
         other = spellings.setdefault(key.lower(), key)

@@ -171,6 +171,8 @@ class _Loop:
                 reason = self.context.stop.asked or signal_elsewhere
                 if reason is not None or self._is_state_due():
                     self._save_state()
+                    # A signal may have come while the state was written.
+                    reason = self.context.stop.asked or signal_elsewhere
             if reason is not None:
                 self._interrupt(reason)
             self._evaluate()
@@ -415,5 +417,12 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
     left_out = dict(dataset.left_out)
     if left_out:
         facts["left_out"] = left_out
-    context.facts.setdefault("data", {})[stage.name] = facts
+    facts_of_data = context.facts.setdefault("data", {})
+    earlier = facts_of_data.get(stage.name, facts)
+    if earlier["sha256"] != dataset.fingerprint:
+        context.warn(
+            f"the data of stage `{stage.name}` has changed since the run began: the steps before were on other "
+            "rows; start a new run"
+        )
+    facts_of_data[stage.name] = facts
     return dataset
