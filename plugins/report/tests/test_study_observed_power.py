@@ -47,7 +47,7 @@ def test_the_spread_over_seeds_is_pooled_by_its_degrees():
     assert power.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
     assert (power.spread.item_std, power.spread.item_degrees) == (0, math.inf)
     # Most cells have four seeds; the cell with one has no test. The three share one half of the level.
-    assert (power.seeds, power.comparisons) == (4, 6)
+    assert (power.seeds, power.comparisons, power.shares) == (4, 3, 6)
 
 
 def test_the_spread_over_items_is_their_mean_variance():
@@ -59,7 +59,7 @@ def test_the_spread_over_items_is_their_mean_variance():
         if judged is not None:
             variances.append(judged.estimate.sources["items"].variance)
     assert len(variances) == 5
-    assert power.comparisons == 10
+    assert (power.comparisons, power.shares) == (5, 10)
     assert power.spread.item_std == pytest.approx(math.sqrt(sum(variances) / 5))
     assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=10)
 
@@ -89,7 +89,7 @@ def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of
     summaries = summarise(data)
     (power,) = observed_power(summaries)
     # Two tasks and their average.
-    assert power.comparisons == 3
+    assert (power.comparisons, power.shares) == (1, 3)
     section = power_section(data, summaries)
     assert section.sentences[0].endswith("comparisons of all columns together.")
-    assert "those of all columns." in section.notes[0]
+    assert "The p-values of all columns are corrected together" in section.notes[0]

@@ -150,6 +150,20 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of):
     assert "cannot be paired" in reason
 
 
+def test_a_row_whose_difference_from_the_best_has_no_test_has_no_interval(study_of):
+    # Under both seeds, `b` is one point below `a`, which leaves no variance to estimate.
+    numbers = {
+        "a": {1: {"MR": 70.0}, 2: {"MR": 71.0}},
+        "b": {1: {"MR": 69.0}, 2: {"MR": 70.0}},
+        "c": {1: {"MR": 60.0}, 2: {"MR": 62.0}},
+    }
+    _, same, other = groups_of(study_of(numbers)).rows
+    assert (same.name, same.from_best) == ("b", -1.0)
+    assert math.isnan(same.low)
+    assert math.isnan(same.high)
+    assert other.low < other.from_best < other.high
+
+
 SEED = {"MR": 60.0}
 
 

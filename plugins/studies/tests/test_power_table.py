@@ -43,7 +43,7 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference():
     assert first == (
         "standard deviation over seeds 0.3, standard error of items 0.2; 8 comparisons, power 0.8, level 0.05"
     )
-    least = [smallest_difference(spread, seeds, comparisons=8) for seeds in (3, 5)]
+    least = [smallest_difference(spread, seeds, comparisons=16) for seeds in (3, 5)]
     assert [row.split() for row in rows[:3]] == [
         ["seeds", "smallest", "difference"],
         ["3", f"{least[0]:.3g}"],
@@ -53,7 +53,7 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference():
         rows[3]
         == "difference 0.7: not found with 10,000 seeds: the items or prompts hide it"
     )
-    needed = seeds_needed(spread, 1.0, comparisons=8)
+    needed = seeds_needed(spread, 1.0, comparisons=16)
     assert rows[4] == f"difference 1: {needed} seeds needed"
     assert power_of_spread(0.3, 0.0, differences=[0.5]).needed[0.5] == seeds_needed(
         Spread(0.3), 0.5
@@ -105,12 +105,15 @@ def test_a_study_gives_its_own_spread_seeds_and_comparisons(
 ):
     data = study_of(NUMBERS, baseline="base")
     (table,) = LoadedStudy(data).power(differences=[1.0])
-    assert (table.comparisons, [*table.smallest]) == (4, [3, 6, 12])
+    assert (table.comparisons, table.shares) == (2, 4)
+    assert [*table.smallest] == [3, 6, 12]
     # `high` differs by 1, 0.7, 0.9, `same` by 0.1, -0.1, 0.1: both have two degrees.
     expected = ((0.14 / 3) / 2 + (0.08 / 3) / 2) / 2
     assert table.spread.seed_std == pytest.approx(expected**0.5)
     assert table.needed[1.0] == seeds_needed(table.spread, 1.0, comparisons=4)
     assert str(table).startswith("transfer, p: MR (accuracy), against base\n")
+    (of_eight,) = power_of_study(data, comparisons=8)
+    assert (of_eight.comparisons, of_eight.shares) == (8, 16)
     (other,) = LoadedStudy(data).power([4], power=0.5, level=0.01)
     assert other.smallest == {4: smallest_difference(table.spread, 4, 0.5, 0.01, 4)}
 

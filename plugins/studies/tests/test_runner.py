@@ -15,6 +15,7 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
+from sentbed_studies.write_study_directory import write_study
 from toy_plugin import TOWERS
 
 AXES = """
@@ -307,6 +308,18 @@ def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, one_cel
         run_study(study, one_cell, only=[{"ls": "0.5"}])
 
 
+def test_a_run_of_a_long_name_and_a_long_seed_has_a_name_that_is_allowed(
+    put, directory
+):
+    recipe = (TOWERS + AXES).replace('name = "towers"', f'name = "{"t" * 100}"')
+    recipe = recipe.replace("seeds = [1]", "seeds = [4294967295]")
+    run_study(read_study(put("study.toml", recipe)), directory, only=ONE_CELL)
+    (run,) = (directory / "runs").iterdir()
+    name = json.loads((run / "manifest.json").read_text())["name"]
+    assert len(name) == 100
+    assert "t-seed4294967295-" in name
+
+
 def test_cells_say_in_what_they_differ_from_the_baseline(one_cell):
     cells = {cell.name: cell for cell in read_data(one_cell).cells}
     assert cells["0.5, 0.0"].differences == ()
@@ -334,6 +347,21 @@ def test_another_study_in_the_same_directory_is_refused(one_cell, put):
     ):
         run_study(other, one_cell)
     assert scores_of(one_cell) == before
+
+
+def test_a_study_whose_recipe_another_process_has_replaced_ends_with_an_error(
+    study, directory, put
+):
+    text = (TOWERS + AXES).replace("[0.5, 0.25]", "[0.5, 0.125]")
+    other = read_study(put("other.toml", text))
+    work = plan_work(other.cells, CellKeys(load_plugins()), True)
+
+    def replace(line):
+        write_study(directory, other, work)
+
+    with pytest.raises(RunError, match="another process has written another recipe"):
+        run_study(study, directory, only=ONE_CELL, say=replace)
+    assert read_data(directory).finished == 1
 
 
 def test_a_directory_that_holds_something_else_is_left_alone(study, directory):

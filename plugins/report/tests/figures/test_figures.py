@@ -15,12 +15,15 @@ from sentbed.protocols import StageCurve
 from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.geometry import geometry_plots, watched_scores
 from sentbed_report.figures.lines import spans_powers
+from sentbed_report.figures.plot import colours
 from sentbed_report.figures.study_figures import (
+    effect_plots,
     figure_named,
     score_dots,
     study_figures,
 )
 from sentbed_report.figures.training_curves import RunStage, training_plots
+from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from toy_run_report import stage, watched_geometry, watched_stage
@@ -116,6 +119,18 @@ def test_intervals_of_cells_are_those_of_differences_from_the_best(data):
         assert dot.low <= dot.value <= dot.high
         # A cell is drawn strong if the best does not beat it.
         assert dot.strong is not row.beaten
+
+
+def test_an_effect_without_a_test_is_drawn_pale(study_of):
+    numbers = {"first": {1: {"MR": 60.0}}, "mean": {1: {"MR": 70.0}}}
+    data = study_of(numbers, [POOLER])
+    summaries = summarise(data)
+    (findings,) = axis_findings(data, summaries)
+    (label,) = findings.effects[0].labels
+    assert label.judged.reason
+    (plot,) = effect_plots(findings)
+    line = plot.figure(3.0).axes[0].lines[-1]
+    assert line.get_color() == colours()["muted"]
 
 
 def test_validations_are_the_mean_over_the_runs_at_the_steps_that_all_reached():

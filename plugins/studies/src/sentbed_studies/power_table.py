@@ -13,6 +13,7 @@ from sentbed_report.statistics.power import (
     POWER,
     Spread,
     seeds_needed,
+    shares_of_level,
     smallest_difference,
 )
 from sentbed_report.study.build_summary_tables import summarise
@@ -33,8 +34,10 @@ class PowerTable:
     """The study's table and column, and the baseline; empty without a study."""
     spread: Spread
     comparisons: int
-    """Number of comparisons that share the level equally; comparisons with a baseline have one half of it if
-    other pairs are tested, too."""
+    """Number of comparisons with the baseline."""
+    shares: int
+    """Number of equal shares of the level of which each comparison has one: twice as many as comparisons if
+    other pairs of cells are tested, too."""
     power: float
     """Probability with which a true difference is to be found significant."""
     level: float
@@ -97,6 +100,7 @@ def power_of_spread(
     Raises:
         RunError: if an argument is out of range.
     """
+    cells = comparisons or 1
     return _table(
         "",
         Spread(seed_std, item_std),
@@ -104,7 +108,8 @@ def power_of_spread(
         differences,
         power,
         level,
-        comparisons or 1,
+        cells,
+        shares_of_level(cells),
     )
 
 
@@ -118,8 +123,8 @@ def power_of_study(
 ) -> tuple[PowerTable, ...]:
     """Return a power table for the last column of each table of a study, by the spread of its finished runs.
 
-    By default, `seeds` are the study's number of seeds and its multiples by two and four, and `comparisons` is
-    the number by which the study's own tests divide the level. In a study without a baseline, cells are compared
+    By default, `seeds` are the study's number of seeds and its multiples by two and four, and `comparisons` and
+    their share of the level are those of the study's own tests. In a study without a baseline, cells are compared
     with the first cell that has scores. The other arguments are those of `power_of_spread`.
 
     Raises:
@@ -137,9 +142,20 @@ def power_of_study(
     for table in observed:
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
-        compared = comparisons or table.comparisons
+        shares = table.shares
+        if comparisons:
+            shares = shares_of_level(comparisons)
         tables.append(
-            _table(title, table.spread, numbers, differences, power, level, compared)
+            _table(
+                title,
+                table.spread,
+                numbers,
+                differences,
+                power,
+                level,
+                comparisons or table.comparisons,
+                shares,
+            )
         )
     return tuple(tables)
 
@@ -159,15 +175,23 @@ def _table(
     power: float,
     level: float,
     comparisons: int,
+    shares: int,
 ) -> PowerTable:
     """Return a table: the smallest difference with each of `seeds`, and the seeds for each of `differences`."""
     smallest = {}
     for number in seeds:
-        smallest[number] = smallest_difference(
-            spread, number, power, level, comparisons
-        )
+        smallest[number] = smallest_difference(spread, number, power, level, shares)
 
     needed = {}
     for difference in differences:
-        needed[difference] = seeds_needed(spread, difference, power, level, comparisons)
-    return PowerTable(title, spread, comparisons, power, level, smallest, needed)
+        needed[difference] = seeds_needed(spread, difference, power, level, shares)
+    return PowerTable(
+        title,
+        spread,
+        comparisons,
+        shares,
+        power,
+        level,
+        smallest,
+        needed,
+    )

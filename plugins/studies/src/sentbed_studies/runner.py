@@ -36,12 +36,16 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_wor
 from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_jobs import Bundle, Job, Outcome, start_worker
-from sentbed_studies.write_study_directory import note_confirmation, write_study
+from sentbed_studies.write_study_directory import (
+    has_same_runs,
+    note_confirmation,
+    write_study,
+)
 
 STUDY_FILES = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
 """Names of the files that may be in a study's directory before its first run."""
-LONGEST_NAME = 80
-"""Maximum number of characters of the part of a run's name that says the study, the cell and the prompt."""
+LONGEST_NAME = 100
+"""Maximum number of characters of a run's name; see `RunTable.name`."""
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
 
@@ -93,7 +97,8 @@ def run_study(  # noqa: PLR0913 - keywords
     Raises:
         RecipeError: if `only` names an unknown axis or label.
         RunError: if a cell fails, unless `keep_going` (finished cells are kept); if the directory holds
-            another study; or if a cell must be trained again for an added evaluation, unless `retrain`.
+            another study, or another recipe that another process has written there in the meantime; or if a cell
+            must be trained again for an added evaluation, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out or Path("studies") / study.name)
@@ -119,6 +124,10 @@ def run_study(  # noqa: PLR0913 - keywords
         to_train_again=set(to_train_again),
     )
     _run_work(study, work, runner)
+    if not has_same_runs(directory, study, whole):
+        raise RunError(
+            f"another process has written another recipe into `{directory}`; run this one again"
+        )
 
     # A cell that has failed might have been the best one.
     if not only and not runner.failed:
@@ -223,8 +232,9 @@ def _run_name(study: Study, task: Task) -> str:
     name = f"{study.name}.{cell.name.replace(', ', '_')}"
     if cell.prompt:
         name += f"-{cell.prompt}"
-    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:LONGEST_NAME]
-    return f"{safe}-seed{cell.seed}-{task.key[:8]}"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)
+    end = f"-seed{cell.seed}-{task.key[:8]}"
+    return safe[: LONGEST_NAME - len(end)] + end
 
 
 def _single_run(recipe: Recipe) -> Recipe:

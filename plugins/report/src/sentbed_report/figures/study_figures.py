@@ -81,7 +81,11 @@ def effect_plots(findings: AxisFindings) -> Iterator[Plot]:
             if test.difference is None:
                 continue
 
-            dot = Dot(label.label, test.difference)
+            dot = Dot(
+                label.label,
+                test.difference,
+                strong=test.significant,
+            )
             if test.interval is not None:
                 low, high = test.interval
                 dot = Dot(

@@ -98,9 +98,9 @@ def power_of(
 ) -> float:
     """Return the probability that a true difference is significant with `seeds` seeds.
 
-    `level` is the level of all `comparisons` with the baseline together; each comparison has an equal share of
-    it (Bonferroni). This is the strictest step of Holm's correction, so the true power is at least the returned
-    power.
+    `level` is the level of all tests together, of which each comparison has one of `comparisons` equal shares
+    (Bonferroni): of those with the baseline, as many as `shares_of_level` says. This is the strictest step of
+    Holm's correction, so the true power is at least the returned power.
 
     Raises:
         RunError: if an argument is out of its range.
@@ -166,6 +166,17 @@ def seeds_needed(
     if power_with(MOST) < power:
         return None
     return least + bisect_left(range(least, MOST), power, key=power_with)
+
+
+def shares_of_level(cells: int) -> int:
+    """Return how many equal shares a level has of which each comparison of `cells` with the baseline has one.
+
+    Of two cells or more, all other pairs are tested, too. They have one half of the level, and the comparisons
+    with the baseline share the other (`difference.corrected`).
+    """
+    if cells < 2:
+        return cells
+    return 2 * cells
 
 
 def _level_of_each(level: float, comparisons: int) -> float:

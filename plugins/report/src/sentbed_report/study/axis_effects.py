@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from sentbed_report.statistics.difference import Judged, corrected, judge
-from sentbed_report.study.rank_groups import why_not_ranked
+from sentbed_report.study.rank_groups import test_of_pair, why_not_ranked
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import Pair, SummaryRow
 from sentbed_report.study.summary_tables import Summary
@@ -99,7 +99,7 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
 def _test(data: StudyData, summary: Summary, pairs: Sequence[Pair]) -> Judged:
     """Return the test of the mean difference of pairs; of a single pair, the test that the table has of it."""
     if len(pairs) == 1:
-        judged = summary.tests[-1].get(pairs[0])
+        judged = test_of_pair(summary.tests[-1], pairs[0])
         if judged is not None:
             return judged
     terms = []

@@ -28,11 +28,13 @@ class ObservedPower:
     seeds: int
     """The most frequent number of seeds of these comparisons."""
     comparisons: int
-    """Number of comparisons that would each have the same share of the level as these; see `corrected`."""
+    """Number of these comparisons."""
+    shares: int
+    """Number of equal shares of the level of which each comparison has one; see `corrected`."""
 
     def smallest(self, seeds: int) -> float:
         """Return the smallest true difference that is significant with `seeds` seeds and a power of 0.8."""
-        return smallest_difference(self.spread, seeds, comparisons=self.comparisons)
+        return smallest_difference(self.spread, seeds, comparisons=self.shares)
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
@@ -46,15 +48,16 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         if not summary.columns[-1].ranked:
             continue
         estimates = []
-        comparisons = 1
+        shares = 1
         for row in summary.rows:
             judged = row.cells[-1].judged
             if judged is not None and judged.estimate is not None and not judged.reason:
                 estimates.append(judged.estimate)
-                comparisons = round(SIGNIFICANT / judged.level)
+                shares = round(SIGNIFICANT / judged.level)
         observed = observed_spread(estimates)
         if observed is not None:
-            powers.append(ObservedPower(summary, *observed, comparisons))
+            comparisons = len(estimates)
+            powers.append(ObservedPower(summary, *observed, comparisons, shares))
     return tuple(powers)
 
 

@@ -46,9 +46,12 @@ class GroupedRow:
     """Difference from the best row over the seeds that both have, in the unit of the score; 0 for the best
     row."""
     low: float
-    """Lower bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
+    """Lower bound of `from_best`, valid for all tests of the column together; 0 for the best row.
+
+    NaN for a row whose difference from the best row was not tested.
+    """
     high: float
-    """Upper bound of `from_best`, valid for all tests of the column together; 0 for the best row."""
+    """Upper bound of `from_best`, likewise."""
 
     def is_like(self, other: GroupedRow) -> bool:
         """Whether neither of two rows is significantly better than the other."""
@@ -168,11 +171,20 @@ def _test_of(
     second: SummaryRow,
 ) -> Judged:
     """Return the test of the difference of two rows, `second` minus `first`."""
-    if (first.key, second.key) in tests:
-        return tests[first.key, second.key]
-    reverse = tests.get((second.key, first.key))
-    if reverse is None:
+    judged = test_of_pair(tests, (first.key, second.key))
+    if judged is None:
         return Judged(reason="it is not compared")
+    return judged
+
+
+def test_of_pair(tests: Mapping[Pair, Judged], pair: Pair) -> Judged | None:
+    """Return the test of the second row of a pair minus the first, whichever order `tests` has it in."""
+    first, second = pair
+    if pair in tests:
+        return tests[pair]
+    reverse = tests.get((second, first))
+    if reverse is None:
+        return None
     estimate = reverse.estimate
     if estimate is not None:
         estimate = attrs.evolve(estimate, value=-estimate.value)
@@ -195,9 +207,11 @@ def _grouped(
         from_best = low = high = 0.0
         if row is not best:
             judged = _test_of(tests, best, row)
+            low = high = math.nan
             if judged.estimate is not None:
                 from_best = judged.estimate.value
-                low, high = judged.estimate.interval(judged.level)
+                if not judged.reason:
+                    low, high = judged.estimate.interval(judged.level)
         beaten_by = []
         for other in np.flatnonzero(better[:, number]).tolist():
             beaten_by.append(rows[other].name)

@@ -104,11 +104,6 @@ class Summary:
         return rank_groups(self.rows, self.columns[-1], self.tests[-1])
 
     @property
-    def degenerate_rows(self) -> list[str]:
-        """Names of the rows whose score in the last column is degenerate."""
-        return [row.name for row in self.rows if row.cells[-1].degenerate]
-
-    @property
     def headings(self) -> tuple[str, ...]:
         """Headings of the columns."""
         return tuple(column.heading for column in self.columns)
@@ -259,11 +254,6 @@ class Summary:
         return Row(
             (reference.name, "", status, *labels), cells, tags, is_reference=True
         )
-
-
-def is_table_of_costs(summary: Summary) -> bool:
-    """Whether all columns of a table are costs."""
-    return all(column.cost for column in summary.columns)
 
 
 def title_of(summary: Summary) -> str:

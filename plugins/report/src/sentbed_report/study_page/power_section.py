@@ -26,8 +26,9 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if data.family == "study":
         corrected_together = "all columns"
     notes = [
-        "Comparisons: the number of comparisons with the baseline whose p-values are corrected together, those "
-        f"of {corrected_together}.",
+        "Comparisons: the number of comparisons with the baseline in the column. The p-values of "
+        f"{corrected_together} are corrected together; where other pairs of cells are tested, too, the "
+        "comparisons with the baseline share one half of the level.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds, the "
         "standard deviation is a rough estimate.",
