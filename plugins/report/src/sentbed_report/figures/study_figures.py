@@ -269,15 +269,30 @@ def study_figures(
     Raises:
         RunError: if no table has the task.
     """
-    plots: dict[str, Iterable[Plot]] = {}
-    if task:
-        _require_task(summaries, task)
-        for name, draw_task in _OF_TASKS.items():
-            plots[name] = draw_task(data, summaries, task)
-    else:
-        for name, draw in KINDS.items():
-            plots[name] = draw(data, summaries)
+    if not task:
+        return figures_of_kinds(data, summaries, KINDS)
 
+    _require_task(summaries, task)
+    plots = {}
+    for name, draw_task in _OF_TASKS.items():
+        plots[name] = draw_task(data, summaries, task)
+    return _named(plots)
+
+
+def figures_of_kinds(
+    data: StudyData,
+    summaries: Sequence[Summary],
+    kinds: Iterable[str],
+) -> dict[str, Plot]:
+    """Return the figures of these kinds by name, as `study_figures` does of all kinds."""
+    plots = {}
+    for kind in kinds:
+        plots[kind] = KINDS[kind](data, summaries)
+    return _named(plots)
+
+
+def _named(plots: Mapping[str, Iterable[Plot]]) -> dict[str, Plot]:
+    """Return the plots of each kind by name."""
     figures: dict[str, Plot] = {}
     for name, of_kind in plots.items():
         for number, plot in enumerate(of_kind, start=1):

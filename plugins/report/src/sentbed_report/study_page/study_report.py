@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentbed.helpers import write_atomic
 
-from sentbed_report.figures.study_figures import study_figures
+from sentbed_report.figures.study_figures import KINDS, figures_of_kinds
 from sentbed_report.formatting import count
 from sentbed_report.item_page.item_page import (
     DIRECTORY,
@@ -110,11 +110,9 @@ def study_page(
 
 
 def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    plots = []
-    for name, plot in study_figures(data, summaries).items():
-        # The results and the effects show these.
-        if name.partition("-")[0] not in ("scores", "effects"):
-            plots.append(plot)
+    # The results and the effects show the other two kinds.
+    kinds = [kind for kind in KINDS if kind not in ("scores", "effects")]
+    plots = list(figures_of_kinds(data, summaries, kinds).values())
     if not plots:
         return None
     return Section("Figures", count(len(plots), "figure"), plots=plots)
