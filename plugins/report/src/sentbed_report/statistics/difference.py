@@ -246,6 +246,11 @@ class Judged:
     """Share of the family's level, 0.05, that the test has: intervals at this level hold for the whole family."""
 
     @property
+    def tested(self) -> Difference | None:
+        """The estimate, if it has a p-value; None if there is a `reason`."""
+        return None if self.reason else self.estimate
+
+    @property
     def difference(self) -> float | None:
         """The difference, in the unit of the score; None if the cells could not be compared."""
         return None if self.estimate is None else self.estimate.value
@@ -258,15 +263,11 @@ class Judged:
     @property
     def interval(self) -> tuple[float, float] | None:
         """95 % interval of the difference; None without a p-value."""
-        if self.estimate is None or self.reason:
-            return None
-        return self.estimate.interval()
+        return None if self.tested is None else self.tested.interval()
 
     @property
     def basis(self) -> str:
         """Sources of variance that the test considers, such as `items and seeds`; empty without a p-value."""
-        if self.estimate is None or self.reason:
-            return ""
         return listed_sources([self])
 
     @property
@@ -279,8 +280,8 @@ def listed_sources(tests: Iterable[Judged]) -> str:
     """Return what tests are over, such as `items, prompts and seeds`; empty without tests."""
     varying: set[str] = set()
     for test in tests:
-        if test.estimate is not None and not test.reason:
-            varying.update(test.estimate.varying)
+        if test.tested is not None:
+            varying.update(test.tested.varying)
     names = [name for name in _ORDER if name in varying]
     if len(names) < 2:
         return "".join(names)

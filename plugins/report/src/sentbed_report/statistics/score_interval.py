@@ -24,7 +24,7 @@ def mean_interval(
     from sentbed_common import score_range
 
     judged = judge([(1.0, scores)], random)
-    if judged.estimate is None or judged.reason:
+    if judged.tested is None:
         return None, judged
 
     smallest = []
@@ -35,5 +35,5 @@ def mean_interval(
             low, high = score_range(score.items)
         smallest.append(low)
         largest.append(high)
-    low, high = judged.estimate.interval(1 - confidence)
+    low, high = judged.tested.interval(1 - confidence)
     return (max(low, fmean(smallest)), min(high, fmean(largest))), judged

@@ -51,8 +51,8 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         shares = 1
         for row in summary.rows:
             judged = row.cells[-1].judged
-            if judged is not None and judged.estimate is not None and not judged.reason:
-                estimates.append(judged.estimate)
+            if judged is not None and judged.tested is not None:
+                estimates.append(judged.tested)
                 shares = round(SIGNIFICANT / judged.level)
         observed = observed_spread(estimates)
         if observed is not None:
