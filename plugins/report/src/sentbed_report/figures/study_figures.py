@@ -345,7 +345,6 @@ def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
 def _score_label(summary: Summary, place: int) -> str:
     """Return the axis label of a column: task and metric, such as `STSB (spearman)`."""
     column = summary.columns[place]
-    # `mean` is the metric of an average over several metrics. A heading may contain the metric already.
-    if column.metric in ("", "mean") or f"({column.metric})" in column.heading:
+    if not column.unnamed_metric:
         return column.heading
-    return f"{column.heading} ({column.metric})"
+    return f"{column.heading} ({column.unnamed_metric})"

@@ -262,8 +262,7 @@ def title_of(summary: Summary) -> str:
     if summary.apart:
         parts.append(summary.apart)
     title = f"{', '.join(parts)}: {summary.headings[-1]}"
-    metric = summary.columns[-1].metric
-    # The heading contains the metric if the columns have several.
-    if metric == "mean" or f"({metric})" in title:
+    metric = summary.columns[-1].unnamed_metric
+    if not metric:
         return title
     return f"{title} ({metric})"

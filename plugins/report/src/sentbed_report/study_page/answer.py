@@ -124,8 +124,8 @@ def score_name(main: Summary) -> str:
     """Return metric and task of a table's last column, such as `spearman on STSB`."""
     column = main.columns[-1]
     name = column.heading
-    if column.metric not in ("", "mean") and f"({column.metric})" not in name:
-        name = f"{column.metric} on {name}"
+    if column.unnamed_metric:
+        name = f"{column.unnamed_metric} on {name}"
     if column.lower:
         name += " (lower is better)"
     return name

@@ -70,6 +70,13 @@ class Column:
         return f"{self.task} ({self.part})"
 
     @property
+    def unnamed_metric(self) -> str:
+        """The metric, if the heading does not name it; empty for a `mean` over several metrics."""
+        if self.metric == "mean" or f"({self.metric})" in self.heading:
+            return ""
+        return self.metric
+
+    @property
     def average(self) -> bool:
         """Whether the column is an average over tasks."""
         return self.task == AVERAGE
