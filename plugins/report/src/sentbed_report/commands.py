@@ -166,7 +166,8 @@ def table(
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
     chooses another. With `--format csv`, the tables are printed as one, with one value per line.
     """
-    from sentbed_report.selected_tables import named_tables, pivoted, selected_tables
+    from sentbed_report.selected_tables import pivoted, selected_tables
+    from sentbed_report.study.exports import named_tables
     from sentbed_report.tables.comma_separated import to_csv
     from sentbed_report.tables.html import to_html
     from sentbed_report.tables.latex import to_latex
@@ -175,7 +176,8 @@ def table(
 
     directories = [Path(run) for run in runs]
     summaries = selected_tables(directories, evaluator, protocol, metric)
-    tables = named_tables(summaries)
+    named = named_tables(summaries)
+    tables = named
     if axes is not None:
         names = [name.strip() for name in axes.split(",")]
         if len(names) != 2:
@@ -186,7 +188,7 @@ def table(
 
     if form == "csv":
         # A value a line names its label of every axis, so that two axes need no table of their own.
-        echo(to_csv(named_tables(summaries)), nl=False)
+        echo(to_csv(named), nl=False)
     else:
         formats = {
             "text": to_text,

@@ -12,7 +12,6 @@ from sentbed.errors import RunError, suggest
 from sentbed.protocols import Score
 
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import table_names
 from sentbed_report.study.read_study_directory import is_study
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import CellRun, StudyData, with_runs
@@ -54,14 +53,6 @@ def selected_tables(
 def _without_cost(run: CellRun) -> CellRun:
     """Return a run without its cost, which else has columns in the tables."""
     return attrs.evolve(run, cost=None)
-
-
-def named_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tables of the summaries, with names for their files."""
-    tables = []
-    for summary, name in zip(summaries, table_names(summaries), strict=True):
-        tables.append(attrs.evolve(summary.table, name=name))
-    return tables
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:

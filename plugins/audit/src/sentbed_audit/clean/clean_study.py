@@ -10,7 +10,7 @@ import attrs
 from sentbed.protocols import Recipe, Score
 from sentbed.tools import RESOLVED, Plugins, read_document, structure_recipe
 from sentbed_report.run_comparison import difference_table
-from sentbed_report.selected_tables import named_tables
+from sentbed_report.study.exports import named_tables
 from sentbed_report.study.study_data import CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table

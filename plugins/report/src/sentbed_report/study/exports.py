@@ -25,6 +25,7 @@ from sentbed_report.tables.comma_separated import csv_text
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
+from sentbed_report.tables.table import Table
 from sentbed_report.unique_names import LONGEST, unique_name
 
 SCHEMA = 3
@@ -66,10 +67,18 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
     Raises:
         RunError: if the disk is full.
     """
-    for summary, name in zip(summaries, table_names(summaries), strict=True):
-        table = attrs.evolve(summary.table, name=name)
+    for table in named_tables(summaries):
         for suffix, render in FORMATS.items():
-            write_atomic(directory / DIRECTORY / f"{name}.{suffix}", render(table))
+            path = directory / DIRECTORY / f"{table.name}.{suffix}"
+            write_atomic(path, render(table))
+
+
+def named_tables(summaries: Sequence[Summary]) -> list[Table]:
+    """Return the tables of the summaries, with names for their files."""
+    tables = []
+    for summary, name in zip(summaries, table_names(summaries), strict=True):
+        tables.append(attrs.evolve(summary.table, name=name))
+    return tables
 
 
 def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
