@@ -36,6 +36,14 @@ class Confirmation:
         return self.runs if self.work is None else len(self.unfinished)
 
 
+def number_of_fresh_runs(study: Study) -> int:
+    """Return how many runs with fresh seeds a study asks for, with all prompts together."""
+    decide = study.table.decide
+    if decide is None:
+        return 0
+    return decide.confirm * max(len(study.prompts), 1)
+
+
 def fresh_seeds_in_words(study: Study) -> str:
     """Return in words how the chosen cell is run, such as `3 fresh seeds under each of 4 prompts`."""
     decide = study.table.decide
@@ -70,10 +78,10 @@ def confirmation_of(
         RunError: if a finished run in `directory` cannot be read.
     """
     decide = study.table.decide
-    if decide is None or not decide.confirm:
+    runs = number_of_fresh_runs(study)
+    if decide is None or not runs:
         return None
 
-    runs = decide.confirm * max(len(study.prompts), 1)
     of_unknown_cell = Confirmation(runs)
     if not is_over or not has_same_runs(directory, study, work):
         return of_unknown_cell

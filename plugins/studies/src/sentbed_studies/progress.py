@@ -128,7 +128,7 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
 
 def status_lines(data: StudyData) -> Iterator[str]:
     """Yield lines with the counts of runs, the status of each run, and the time left."""
-    runs = _all_runs(data)
+    runs = data.runs_and_fresh_runs
     counts = Counter(run.status for run in runs)
     parts = [f"{number} {status}" for status, number in counts.most_common()]
     yield f"study {data.name}: {len(runs)} runs: {', '.join(parts)}"
@@ -150,7 +150,7 @@ def status_lines(data: StudyData) -> Iterator[str]:
 
 def status_table(data: StudyData) -> dict[str, Any]:
     """Return the status of a study as a JSON object."""
-    runs = _all_runs(data)
+    runs = data.runs_and_fresh_runs
     tables = []
     for run in runs:
         directory = None
@@ -175,14 +175,6 @@ def status_table(data: StudyData) -> dict[str, Any]:
         "seconds_left": _seconds_left_of(runs),
         "runs": tables,
     }
-
-
-def _all_runs(data: StudyData) -> list[CellRun]:
-    """Return the runs of all cells, then those with fresh seeds."""
-    runs = list(data.runs)
-    for cell in data.cells:
-        runs += cell.confirmation
-    return runs
 
 
 def _number_of(status: str, runs: Sequence[CellRun]) -> int:

@@ -30,7 +30,11 @@ from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
+from sentbed_studies.confirmation import (
+    confirmation_of,
+    fresh_seeds_in_words,
+    number_of_fresh_runs,
+)
 from sentbed_studies.progress import seconds_left
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Entries, Study
@@ -110,8 +114,8 @@ def run_study(  # noqa: PLR0913 - keywords
     write_study(directory, study, whole)
     directory = directory.resolve()
     total = len(work.tasks)
-    if not only and study.table.decide is not None:
-        total += study.table.decide.confirm * max(len(study.prompts), 1)
+    if not only:
+        total += number_of_fresh_runs(study)
 
     executor = executor or executor_of("local", {}, plugins, say)
     runner = _Runner(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from sentbed_report.run_cost import NOTHING, RunCost
 from sentbed_report.study.study_data import StudyData
 
@@ -14,8 +12,7 @@ def study_cost(data: StudyData) -> RunCost | None:
     Shared stages count once, and so does a run of several cells whose weights are the same.
     """
     parts: dict[str, RunCost] = {}
-    fresh_runs = chain.from_iterable(cell.confirmation for cell in data.cells)
-    for run in chain(data.runs, fresh_runs):
+    for run in data.runs_and_fresh_runs:
         if run.cost is not None:
             parts[str(run.directory or run)] = run.cost.own
             # The directory of shared stages has their key in its name, so equal names mean the same stages.

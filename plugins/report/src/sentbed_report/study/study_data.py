@@ -192,6 +192,12 @@ class StudyData(StudySettings):
         return tuple(chain.from_iterable(cell.runs for cell in self.cells))
 
     @property
+    def runs_and_fresh_runs(self) -> tuple[CellRun, ...]:
+        """Runs of all cells, then the runs with fresh seeds."""
+        fresh = chain.from_iterable(cell.confirmation for cell in self.cells)
+        return (*self.runs, *fresh)
+
+    @property
     def finished_runs(self) -> list[CellRun]:
         """Finished runs of all cells, without the runs with fresh seeds."""
         return [run for run in self.runs if run.status == "finished"]
