@@ -39,18 +39,15 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             f"Prompts: the study has {len(data.prompts)}; more seeds do not reduce the variance over prompts. "
             "The smallest differences are those with as many prompts."
         )
-    first = powers[0]
-    smallest = f"{first.smallest(first.seeds):.{first.summary.digits}f}"
     return Section(
         "Power",
-        f"{first.seeds} seeds find differences of {smallest} in {title_of(first.summary)}",
-        (
+        sentences=(
             f"Smallest true difference from {data.baseline} that a study with so many seeds finds with a "
             f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of {corrected_together} "
             "together.",
         ),
-        [*_smallest_differences(powers)],
-        notes,
+        tables=[*_smallest_differences(powers)],
+        notes=notes,
     )
 
 
