@@ -254,13 +254,13 @@ def _begin(context: RunContext) -> None:
     for tracker_facts in results:
         facts.update(tracker_facts)
 
-    if resumed is not None and facts["recipe"] != resumed.facts.get(
-        "recipe", facts["recipe"]
-    ):
-        context.warn(
-            "the recipe is not that with which the run was started; the result may differ from that of an "
-            "uninterrupted run"
-        )
+    # A state that another run has left for this one names no recipe.
+    if resumed is not None and "recipe" in resumed.facts:
+        if resumed.facts["recipe"] != facts["recipe"]:
+            context.warn(
+                "the recipe is not that with which the run was started; the result may differ from that of an "
+                "uninterrupted run"
+            )
 
 
 def _close(
