@@ -19,8 +19,6 @@ from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
 
-RuntimeClass: TypeAlias = type[OnnxRuntime] | type[OpenVino]
-
 TINY = {"init": "random", "size": "tiny", "vocab_size": 600}
 BERT = {"use": "bert", **TINY}
 MEAN = {"use": "mean"}

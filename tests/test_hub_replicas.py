@@ -14,6 +14,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed.protocols import BuildContext
 from sentbed_backbones.model_file_checks import is_local
 from sentbed_studies.study import read_study
+from slow_parameters import slow_unless
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 LAYOUTS = read_layouts()
@@ -93,19 +94,8 @@ def assert_same(built, replica, texts):
         assert token_ids == replica.encode(text), text
 
 
-def marked(names):
-    """Return parameters, of which all but the quick ones are slow."""
-    parameters = []
-    for name in names:
-        marks = [pytest.mark.slow]
-        if name in QUICK:
-            marks = []
-        parameters.append(pytest.param(name, marks=marks))
-    return parameters
-
-
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize("name", marked(LAYOUTS))
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in QUICK, LAYOUTS))
 def test_a_repository_gives_its_weights_and_ids(name, zoo, connected):
     repository = zoo.publish(connected, name)
     replica = zoo.replica(name)

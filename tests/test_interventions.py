@@ -313,7 +313,7 @@ def test_the_store_tells_settings_apart():
     settings = (None, TP, {**TP, "exit": 2}, NS, NR)
     spaces = [fingerprint_of(built("opt", setting)) for setting in settings]
     assert None not in spaces
-    assert len({space for space in spaces if space}) == len(settings)
+    assert len(set(spaces)) == len(settings)
 
 
 def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path):

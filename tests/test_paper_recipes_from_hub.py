@@ -22,6 +22,7 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._registry.registry import load_plugins
 from sentbed_studies.study import read_study
+from slow_parameters import slow_unless
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 QUICK = ("prompteol-opt-125m.toml", "simcse-sup-bert-base.toml")
@@ -34,15 +35,9 @@ NO_LEXICON = "not run: its data need WordNet and a tagger"
 
 RECIPES = []
 """Names of the recipes."""
-PARAMETERS = []
 for path in sorted(PAPERS.rglob("*.toml")):
     if "schema" in tomllib.loads(path.read_text("utf-8")):
-        name = path.relative_to(PAPERS).as_posix()
-        marks = [pytest.mark.slow]
-        if name in QUICK:
-            marks = []
-        RECIPES.append(name)
-        PARAMETERS.append(pytest.param(name, marks=marks))
+        RECIPES.append(path.relative_to(PAPERS).as_posix())
 
 DONE: dict[str, list[tuple[str, str]]] = {}
 """Recipe -> the cells of it that were run, and what they did."""
@@ -112,7 +107,7 @@ def run_small(document, pairs, directory, plugins):
     return TRAINED if recipe.stage else ENCODED
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in QUICK, RECIPES))
 def test_a_recipe_takes_its_models_from_the_hub(
     name,
     zoo,

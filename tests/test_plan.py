@@ -28,6 +28,7 @@ from sentbed_workbench import planned_device
 from sentbed_workbench._torch.module_costs import DTYPES, backbone_size
 from sentbed_workbench.module_sizes import Cost, Lengths
 from sentbed_workbench.resource_plan import FILLED, PADDING, Planner, plan
+from slow_parameters import slow_unless
 from small_encoder import WORDS, Dense, MeanPooler
 
 ROOT = Path(__file__).parent.parent
@@ -218,17 +219,12 @@ def own_recipes():
     return paths
 
 
-def each_recipe():
-    """Return the recipes as parameters; all but one are slow."""
-    parameters = []
-    for path in own_recipes():
-        marks = () if path == SCRATCH else pytest.mark.slow
-        parameters.append(pytest.param(path, id=path.stem, marks=marks))
-
-    return parameters
+RECIPES = slow_unless(
+    lambda path: path == SCRATCH, own_recipes(), name=lambda path: path.stem
+)
 
 
-@pytest.mark.parametrize("path", each_recipe())
+@pytest.mark.parametrize("path", RECIPES)
 def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     # Most of their data is not on this machine.

@@ -14,6 +14,7 @@ import pytest
 import sentbed
 from sentbed._recipe.load import read_document
 from sentbed_studies.study import read_study
+from slow_parameters import slow_unless
 
 ROOT = Path(__file__).parent.parent
 CELLS = {
@@ -206,13 +207,11 @@ def _loaded(load, path):
         return load(path, overrides, check_files=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if cells > MANY_CELLS else ())
-        for name, cells in CELLS.items()
-    ],
-)
+def has_few_cells(name):
+    return CELLS[name] <= MANY_CELLS
+
+
+@pytest.mark.parametrize("name", slow_unless(has_few_cells, CELLS))
 def test_a_recipe_passes_check_with_all_of_its_cells(name, data_directory):
     path = ROOT / "recipes" / name
     recipe = _loaded(sentbed.load_recipe, path)

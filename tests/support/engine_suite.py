@@ -35,6 +35,7 @@ from sentbed.tools import runtime_misfits
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.cpu import Cpu
 from sentbed_testing import SENTENCES
+from slow_parameters import slow_unless
 from torch.testing import assert_close
 
 NAMES = ("bert", "t5", "opt", "llama", "static")
@@ -82,13 +83,7 @@ def with_losses(cases):
 
 def each(cases, quick=lambda case: False):
     """Parametrise a test over cases; those that are not `quick` are slow."""
-    parameters = []
-    for case in cases:
-        marks = () if quick(case) else pytest.mark.slow
-        parameter = pytest.param(case, id=str(case), marks=marks)
-        parameters.append(parameter)
-
-    return pytest.mark.parametrize("case", parameters)
+    return pytest.mark.parametrize("case", slow_unless(quick, cases))
 
 
 def has_plain_pooler(case):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from sentbed import Encoder
@@ -12,7 +11,6 @@ from sentbed.protocols import EncoderRecipe
 from sentbed.tools import component_of, load_plugins
 from sentbed_testing import SENTENCES
 
-MakeEncoder: TypeAlias = Callable[..., Path]
 """Called with a name and the keys of `[encoder]`; returns the directory of the saved encoder."""
 
 TINY_BERT: Mapping[str, Any] = {

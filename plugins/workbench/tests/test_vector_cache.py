@@ -323,30 +323,30 @@ CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
 
 
 def test_no_two_encoders_that_differ_share_a_space(encoder, monkeypatch):
-    names = {"the same": name_of(encoder)}
+    spaces = {"the same": space_of(encoder)}
     for what, change in CHANGES.items():
         changed = change(encoder)
-        names[what] = name_of(changed)
+        spaces[what] = space_of(changed)
 
     with monkeypatch.context() as patch:
         for fact, value in (("precision", "bf16"), ("device", "another")):
             described = {**encoder.engine.describe(), fact: value}
             patch.setattr(Engine, "describe", lambda _, described=described: described)
-            names[fact] = name_of(encoder)
+            spaces[fact] = space_of(encoder)
 
     with monkeypatch.context() as patch:
         patch.setattr("sentbed_common.encoder_fingerprint.__version__", "0.0.0")
-        names["version of sentbed"] = name_of(encoder)
+        spaces["version of sentbed"] = space_of(encoder)
 
-    assert name_of(encoder) == names["the same"]
+    assert space_of(encoder) == spaces["the same"]
 
     encoder.backbone.embedding[3, 2] += 1e-6
-    names["weights"] = name_of(encoder)
-    different_names = set(names.values())
-    assert len(different_names) == len(names) == 16
+    spaces["weights"] = space_of(encoder)
+    different_spaces = set(spaces.values())
+    assert len(different_spaces) == len(spaces) == 16
 
 
-def name_of(encoder):
+def space_of(encoder):
     space = fingerprint_of(encoder)
     assert space is not None
     return space

@@ -254,13 +254,14 @@ def _begin(context: RunContext) -> None:
     for tracker_facts in results:
         facts.update(tracker_facts)
 
-    if resumed is not None and facts["recipe"] != resumed.facts.get(
-        "recipe", facts["recipe"]
-    ):
-        context.warn(
-            "the recipe is not that with which the run was started; the result may differ from that of an "
-            "uninterrupted run"
-        )
+    if resumed is not None:
+        # A state that another run has left for this one names no recipe.
+        recipe_of_state = resumed.facts.get("recipe", facts["recipe"])
+        if recipe_of_state != facts["recipe"]:
+            context.warn(
+                "the recipe is not that with which the run was started; the result may differ from that of an "
+                "uninterrupted run"
+            )
 
 
 def _close(

@@ -380,7 +380,7 @@ RUNTIME_OFFERS: Mapping[str, str] = MappingProxyType(
 """Words for what an encoder may need of an engine (`Runtime.offers`), and how messages describe it.
 
 `vector`, `tokens` and `sparse` are outputs of poolers. With `auxiliary-prompt`, encoders accept
-`TokenBatch.auxiliary`; with `marked-tokens`, `TokenBatch.hidden` and `TokenBatch.readings`, and placeholders in
+`TokenBatch.auxiliary`; with `marked-tokens`, the keywords `hidden` and `readings` of a batch, and placeholders in
 prompts.
 """
 

@@ -1,4 +1,4 @@
-"""Correlation of similarities with gold scores, and checks for vectors that are zero or not finite."""
+"""Correlation of similarities with gold scores, and checks for vectors that are zero."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TextVectors:
 
     @classmethod
     def of(cls, vectors: Vectors, name: str) -> TextVectors:
-        """Return the vectors of the list `name`; raises `RunError` if one is zero or not finite."""
+        """Return the vectors of the list `name`; raises `RunError` if one is zero."""
         texts = vectors.lists[name].first
         row_of_text = {text: row for row, text in enumerate(texts)}
         return cls(row_of_text, nonzero(vectors, name))

@@ -25,6 +25,14 @@ STEPS = 3
 """Number of steps of a stage."""
 
 
+def manager_with(listener: object) -> pluggy.PluginManager:
+    """Return a plugin manager of sentbed's hooks in which only this listener is registered."""
+    manager = pluggy.PluginManager("sentbed")
+    manager.add_hookspecs(hookspecs)
+    manager.register(listener)
+    return manager
+
+
 class FollowedRun:
     """A run of one stage, which calls the hooks of a tracker in the order of a real run."""
 
@@ -33,10 +41,7 @@ class FollowedRun:
         tracker: Tracker,
         directory: Path,
     ) -> None:
-        manager = pluggy.PluginManager("sentbed")
-        manager.add_hookspecs(hookspecs)
-        manager.register(tracker.build())
-        self.hooks = manager.hook
+        self.hooks = manager_with(tracker.build()).hook
         # A tracker has no business with the runtime and the parts of an encoder.
         unused: Any = None
         encoders = {"encoder": unused}
@@ -115,9 +120,7 @@ class TrackerContract(ComponentContract):
         listener = component.build()
 
         assert listener is not component.build()
-        manager = pluggy.PluginManager("sentbed")
-        manager.add_hookspecs(hookspecs)
-        manager.register(listener)
+        manager = manager_with(listener)
         manager.check_pending()
         assert manager.get_hookcallers(listener)
 

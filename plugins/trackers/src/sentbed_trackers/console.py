@@ -123,7 +123,10 @@ class ConsoleTracker:
         result: StepResult,
     ) -> None:
         """Advance the progress bar, and show the loss and the last validation score."""
-        self._advance(step, total_steps, f", loss {result.loss:.4f}{self._score}")
+        live = f"loss {result.loss:.4f}"
+        if self._score:
+            live += f", {self._score}"
+        self._advance(step, total_steps, live)
 
     @hookimpl
     def validated(
@@ -135,10 +138,9 @@ class ConsoleTracker:
         """Show a validation score, and whether its weights are kept as the best so far."""
         from sentbed.helpers import score_text
 
-        validation = f"validation {score_text(score)}"
-        self._score = f", {validation}"
+        self._score = f"validation {score_text(score)}"
         kept = " (kept)" if best else ""
-        self._say(f"step {step}: {validation}{kept}")
+        self._say(f"step {step}: {self._score}{kept}")
 
     @hookimpl
     def observed(
@@ -252,13 +254,14 @@ class ConsoleTracker:
         if self._progress is None:
             return
         task = self._progress.tasks[0]
-        text = live.removeprefix(", ")
-        self._progress.update(task.id, completed=done, total=total, live=text)
+        self._progress.update(task.id, completed=done, total=total, live=live)
 
         now = time.monotonic()
         if self._progress.disable and now - self._last_line > LINE_EVERY_SECONDS:
             self._last_line = now
-            line = f"{self._name}: {done} of {total}{live}"
+            line = f"{self._name}: {done} of {total}"
+            if live:
+                line += f", {live}"
             if task.elapsed is not None:
                 line += f", {timedelta(seconds=round(task.elapsed))}"
             if task.time_remaining is not None:

@@ -206,9 +206,10 @@ class EncodingEncoder(ModuleEncoder):
         if batch.auxiliary is not None:
             unread.append("auxiliary")
         if unread:
+            runtime = self.engine.facts["runtime"]
             raise RunError(
-                f"the batch has `{unread[0]}`, which the runtime `{self.engine.facts['runtime']}` does not read; "
-                "encode on `cpu`, or with a plain prompt"
+                f"the batch has `{unread[0]}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
+                "with a plain prompt"
             )
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
