@@ -12,7 +12,6 @@ from sentbed_report.run_cost_recorder import RunCostRecorder
 from toy_plugin import RECIPE, Pull, quicken
 
 CHECKPOINTS = f"{RECIPE}\n[checkpoint]\nevery = 2\n"
-RECORDER = "sentbed-report:run-cost"
 STEP_SECONDS = 3.0
 """Processor time of a step by the clock of `Steps`."""
 

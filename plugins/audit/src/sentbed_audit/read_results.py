@@ -22,9 +22,6 @@ from sentbed_audit.table_results import is_score_table, table_rows
 if TYPE_CHECKING:
     import pandas
 
-LARGEST_FILE = 64 << 20
-"""Maximum size of a result file in bytes. Even files of retrieval tasks have only a few hundred kB."""
-
 RUN, STUDY = "report.json", "study.json"
 
 

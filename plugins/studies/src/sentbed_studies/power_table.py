@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 from sentbed.errors import RunError
 from sentbed_report.formatting import count
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.power import (
-    LEVEL,
     MOST,
     POWER,
     Spread,
@@ -83,7 +83,7 @@ def power_of_spread(
     seeds: Sequence[int] = (),
     differences: Sequence[float] = (),
     power: float = POWER,
-    level: float = LEVEL,
+    level: float = SIGNIFICANT,
     comparisons: int | None = None,
 ) -> PowerTable:
     """Return the power of comparisons whose spread is known.
@@ -118,7 +118,7 @@ def power_of_study(
     seeds: Sequence[int] = (),
     differences: Sequence[float] = (),
     power: float = POWER,
-    level: float = LEVEL,
+    level: float = SIGNIFICANT,
     comparisons: int | None = None,
 ) -> tuple[PowerTable, ...]:
     """Return a power table for the last column of each table of a study, by the spread of its finished runs.

@@ -143,7 +143,7 @@ def read_study(
     Args:
         path: File of the recipe.
         overrides: As in `load_recipe`. An override is applied to every cell that has its path. It is an error
-            if the axes set its value, unless they set the same value in all cells.
+            if the axes set its value.
         plugins: By default the installed ones.
         check_files: Whether to check that files and models exist, as in `load_recipe`.
         only: Cells that are to be run now, as in `Study.only`; by default all. Files of the other cells are not

@@ -21,11 +21,11 @@ import attrs
 from sentbed.errors import RunError
 
 from sentbed_report.statistics.difference import Source
+from sentbed_report.statistics.levels import SIGNIFICANT
 
 if TYPE_CHECKING:
     from sentbed_common.item_statistics import Floats
 
-LEVEL = 0.05
 POWER = 0.8
 
 MOST = 10_000
@@ -93,7 +93,7 @@ def power_of(
     spread: Spread,
     difference: float,
     seeds: int,
-    level: float = LEVEL,
+    level: float = SIGNIFICANT,
     comparisons: int = 1,
 ) -> float:
     """Return the probability that a true difference is significant with `seeds` seeds.
@@ -117,7 +117,7 @@ def smallest_difference(
     spread: Spread,
     seeds: int,
     power: float = POWER,
-    level: float = LEVEL,
+    level: float = SIGNIFICANT,
     comparisons: int = 1,
 ) -> float:
     """Return the smallest true difference, > 0, that is significant with `seeds` seeds and this power.
@@ -145,7 +145,7 @@ def seeds_needed(
     spread: Spread,
     difference: float,
     power: float = POWER,
-    level: float = LEVEL,
+    level: float = SIGNIFICANT,
     comparisons: int = 1,
 ) -> int | None:
     """Return the smallest number of seeds with which a true difference is significant with this power.
@@ -185,7 +185,7 @@ def _level_of_each(level: float, comparisons: int) -> float:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not 0 < level < 1:
         raise RunError(
-            f"the level is {level}; give a number between 0 and 1, such as {LEVEL}"
+            f"the level is {level}; give a number between 0 and 1, such as {SIGNIFICANT}"
         )
     return level / comparisons
 

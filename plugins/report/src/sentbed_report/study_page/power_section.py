@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.page.sections import Section, Value, table_of
-from sentbed_report.statistics.power import LEVEL, POWER
+from sentbed_report.statistics.levels import SIGNIFICANT
+from sentbed_report.statistics.power import POWER
 from sentbed_report.study.observed_power import TIMES, ObservedPower, observed_power
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -43,8 +44,8 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         "Power",
         sentences=(
             f"Smallest true difference from {data.baseline} that a study with so many seeds finds with a "
-            f"probability of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of {corrected_together} "
-            "together.",
+            f"probability of {_PERCENT}, at a level of {SIGNIFICANT:g} for all comparisons of "
+            f"{corrected_together} together.",
         ),
         tables=[*_smallest_differences(powers)],
         notes=notes,
