@@ -93,9 +93,9 @@ class Column:
 
     @property
     def tested(self) -> bool:
-        """Whether cells are tested against the baseline: the column is neither a cost, nor a mean of metrics."""
-        if self.average and not self.protocol:
-            return self.metric != "mean"
+        """Whether cells are tested against the baseline; not in costs, and not in a mean of several metrics."""
+        if self.average and not self.protocol and self.direction == "none":
+            return False
         return not self.cost
 
     def text(self, value: float | None) -> str:
