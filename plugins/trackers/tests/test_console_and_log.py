@@ -213,21 +213,6 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(info, capsys, monke
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_what_controls_a_terminal_is_shown_as_an_escape(info, capsys):
-    tracker = ConsoleTracker()
-    tracker.run_started(info)
-    (score,) = SCORES.scores
-    tracker.scores_ready(
-        attrs.evolve(SCORES, scores=(attrs.evolve(score, task="\x9b31mSTS\x1b[2J"),))
-    )
-    tracker.warned("\x1b]0;title\x07")
-    printed = capsys.readouterr().err
-    assert "\x1b" not in printed
-    assert "\x9b" not in printed
-    assert "\\u009b31mSTS\\x1b[2J" in printed
-
-
-@pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_steps_are_told_only_now_and_then(info, capsys):
     tracker = ConsoleTracker()
     tracker.run_started(info)
