@@ -229,7 +229,10 @@ def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(info, capsys):
     assert printed.out == ""
     assert "\x1b[" in printed.err
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.err)
-    bar = [line for line in re.split(r"[\r\n]", plain) if "4/4" in line][-1]
+    bar = ""
+    for line in re.split(r"[\r\n]", plain):
+        if "4/4" in line:
+            bar = line
     assert bar.split()[0] == "nli"
     assert "━" in bar
     assert "loss 0.2500, validation 80.12" in bar
