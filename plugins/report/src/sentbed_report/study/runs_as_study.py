@@ -59,6 +59,7 @@ def runs_as_study(
             prompts is not given alone.
     """
     base = base or Path.cwd()
+
     places = set()
     for directory in directories:
         if directory.resolve() in places:
@@ -99,6 +100,7 @@ def _study_of(groups: Sequence[_Cell], baseline: int, base: Path) -> StudyData:
         name = group.name
         if counts[name] > 1:
             name += f" ({group.directory})"
+
         runs = []
         for run in group.runs.values():
             runs.append(attrs.evolve(run, cell=name))
@@ -113,6 +115,7 @@ def _study_of(groups: Sequence[_Cell], baseline: int, base: Path) -> StudyData:
         title = cells[0].name
     else:
         name_of_baseline = cells[baseline].name
+
     return StudyData(
         name=title,
         axes=(),
