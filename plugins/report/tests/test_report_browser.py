@@ -10,8 +10,7 @@ import re
 import numpy as np
 import pytest
 from browser import ERRORS, POLICY, browse, needed, probe_of
-from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve
-from sentbed_report.run_report import RunReport
+from sentbed.protocols import ExpectedRow, ReportData, Scatter, Score, StageCurve
 from sentbed_report.write_report import write_report
 
 pytestmark = needed
@@ -66,7 +65,7 @@ def report(tmp_path_factory):
                 )
             )
 
-    data = RunReport(
+    data = ReportData(
         name="</title><script>document.title = 'owned'; throw 1</script>",
         status="interrupted",
         error="Interrupted by the user.",

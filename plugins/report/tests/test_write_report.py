@@ -25,17 +25,6 @@ def test_an_empty_run_has_a_report(tmp_path):
     assert "nothing was measured; started 2026-03-04 14:05 UTC" in text
 
 
-def test_text_that_is_no_unicode_is_written(tmp_path):
-    name = b"caf\xe9".decode("utf-8", "surrogateescape") + " \x00 日本語 $"
-    data = attrs.evolve(EMPTY, name=name, error=name)
-    write_report(tmp_path, data)
-    assert (
-        json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["name"]
-        == name
-    )
-    assert "日本語" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
 def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path):
     points = Scatter("t", "x", "y", [1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="same size"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from sentbed.protocols import ExpectedRow, ReportSection
+from sentbed.protocols import ExpectedRow, ReportData, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.geometry import geometry_plots, scores_of_run
@@ -25,7 +25,6 @@ from sentbed_report.run_page.scores_section import (
     scores_section,
 )
 from sentbed_report.run_page.training_section import training_section
-from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
@@ -41,7 +40,7 @@ _STATUS = {
 UNTRAINED = "training did not help: no validation beat the initial score, so the initial weights were kept"
 
 
-def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
+def run_page(data: ReportData, summaries: Sequence[Summary] | None = None) -> Page:
     """Return the content of a run's report; `summaries` are its tables, by default computed from `data`."""
     if summaries is None:
         summaries = run_summaries(data)
@@ -72,7 +71,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
     )
 
 
-def summary_line(data: RunReport) -> str:
+def summary_line(data: ReportData) -> str:
     """Return a line that sums up the run: what was measured, when, and for how long."""
     parts = []
     if data.stages:
@@ -89,7 +88,7 @@ def summary_line(data: RunReport) -> str:
     return f"{measured}; started {start}, took {duration(data.seconds)}."
 
 
-def _answer(data: RunReport) -> Iterator[AnswerLine]:
+def _answer(data: ReportData) -> Iterator[AnswerLine]:
     """Yield the lines at the top of the page: untrained weights, missed numbers, warnings."""
     kept_steps = {stage.best_step for stage in data.stages}
     if kept_steps == {0}:
@@ -113,7 +112,7 @@ def _missed(row: ExpectedRow) -> str:
     return f"{row.key}: {number(row.found, digits)} against {number(row.value, digits)}"
 
 
-def _error(data: RunReport) -> Section | None:
+def _error(data: ReportData) -> Section | None:
     if not data.error:
         return None
     return Section("Error", texts=[Text(data.error)], is_open=True)
@@ -138,7 +137,7 @@ def _plugin_cell(
     return str(value)
 
 
-def _similarity(data: RunReport) -> Section | None:
+def _similarity(data: ReportData) -> Section | None:
     plots = similarity_plots(data.scatters)
     if not plots:
         return None
@@ -146,14 +145,14 @@ def _similarity(data: RunReport) -> Section | None:
     return Section("Similarity", "; ".join(titles), plots=plots)
 
 
-def _planes(data: RunReport) -> Section | None:
+def _planes(data: ReportData) -> Section | None:
     plots = geometry_plots(scores_of_run(data.name, "", data.scores))
     if not plots:
         return None
     return Section("Geometry", count(len(plots), "figure"), plots=plots)
 
 
-def _record(data: RunReport) -> Section | None:
+def _record(data: ReportData) -> Section | None:
     texts = []
     if data.recipe_toml:
         texts.append(Text(data.recipe_toml, "toml", "Resolved recipe"))

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import attrs
-from sentbed.protocols import START
+from sentbed.protocols import START, ReportData
 
 from sentbed_report.formatting import interval_text, sign_of, signed
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.run_report import RunReport
-from sentbed_report.score_intervals import ScoreInterval
-from sentbed_report.score_protocols import evaluation_protocol
+from sentbed_report.statistics.difference import judge
+from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_row import SummaryRow
@@ -23,7 +22,7 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header
 
 
-def run_summaries(data: RunReport) -> tuple[Summary, ...]:
+def run_summaries(data: ReportData) -> tuple[Summary, ...]:
     """Return the tables of a run with one row per encoder; an encoder before training has its own row.
 
     A number after training also has its change by training: the difference from the number before training.
@@ -61,14 +60,14 @@ def _change(
     return cell.value - start
 
 
-def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
+def scores_section(data: ReportData, summaries: Sequence[Summary]) -> Section | None:
     """Return the section with the scores of a run, a row per task and metric; None if it has no tables."""
     if not summaries:
         return None
     rows: list[Sequence[str]] = []
     for summary in summaries:
         for place, column in enumerate(summary.columns):
-            rows += _rows_of_column(data, summary, place, column)
+            rows += _rows_of_column(summary, place, column)
 
     several = len({row[3] for row in rows}) > 1
     headers = (
@@ -90,7 +89,6 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
 
 
 def _rows_of_column(
-    data: RunReport,
     summary: Summary,
     place: int,
     column: Column,
@@ -103,13 +101,14 @@ def _rows_of_column(
         if before.value is None and after.value is None:
             continue
 
-        interval = _interval_of(data, summary, column, encoder)
         of_score = of_change = mark = ""
-        if interval is not None:
-            of_score = interval_text(interval.interval, column.digits)
-            if interval.change is not None:
-                of_change = interval_text(interval.change.interval, column.digits)
-                mark = sign_of(interval.change.p_value)
+        if after.scores is not None:
+            interval, _ = mean_interval(after.scores)
+            of_score = interval_text(interval, column.digits)
+        if after.scores is not None and before.scores is not None:
+            test = judge([(-1.0, before.scores), (1.0, after.scores)])
+            of_change = interval_text(test.interval, column.digits)
+            mark = sign_of(test.p_value)
         change = ""
         if after.change is not None:
             change = signed(after.change, column.digits) + mark
@@ -124,21 +123,3 @@ def _rows_of_column(
             change,
             of_change,
         )
-
-
-def _interval_of(
-    data: RunReport,
-    summary: Summary,
-    column: Column,
-    encoder: str,
-) -> ScoreInterval | None:
-    """Return the interval of an encoder's score in a column; None if it is unknown."""
-    for interval in data.intervals:
-        score = interval.score
-        if (score.encoder, score.evaluator) != (encoder, summary.evaluator):
-            continue
-        if (score.task, score.metric) != (column.task, column.metric):
-            continue
-        if evaluation_protocol(score) == column.protocol:
-            return interval
-    return None
