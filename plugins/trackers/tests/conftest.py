@@ -30,7 +30,7 @@ tasks = ["a", "b"]
 class Following:
     """Tells a tracker, through the hooks as the runner calls them, what a run of two stages shows."""
 
-    def __init__(self, directory, tracker):
+    def __init__(self, directory, *trackers):
         directory.mkdir(exist_ok=True)
         (directory / "resolved.toml").write_text(RECIPE)
         self.facts = {}
@@ -38,7 +38,8 @@ class Following:
         self.run = Run("my-run", directory, None, MappingProxyType(self.facts))
         manager = pluggy.PluginManager("sentbed")
         manager.add_hookspecs(hookspecs)
-        manager.register(tracker)
+        for tracker in trackers:
+            manager.register(tracker)
         self.hooks = manager.hook
 
     def start(self):
@@ -108,8 +109,8 @@ class Following:
 
 @pytest.fixture
 def follow(tmp_path):
-    """Follow the run in a directory below `tmp_path` with a tracker."""
-    return lambda tracker, place="run": Following(tmp_path / place, tracker)
+    """Follow a run in `tmp_path / "run"` with trackers."""
+    return lambda *trackers: Following(tmp_path / "run", *trackers)
 
 
 def expected_series(last):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 from sentbed_trackers.mlflow import MLflow
 
@@ -82,10 +83,7 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
     }
     assert run.data.tags["paper"] == "table 5"
     assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
-    assert events.facts["mlflow"] == {
-        "experiment": settings.experiment,
-        "run_id": run.info.run_id,
-    }
+    assert list(events.facts.values()) == [{"run_id": run.info.run_id}]
 
 
 def test_a_resumed_run_goes_on_in_its_run(
@@ -107,6 +105,20 @@ def test_a_resumed_run_goes_on_in_its_run(
     run, recorded = read(settings)
     same(recorded, permitted(series(3)))
     assert run.info.status == "FINISHED"
+
+
+def test_two_trackers_of_a_run_go_on_each_in_its_own(follow, settings):
+    other = attrs.evolve(settings, experiment=f"{settings.experiment}-other")
+    killed = follow(settings.build(), other.build())
+    killed.start().steps("nli", 1, 2).fail(KeyboardInterrupt())
+    ids = [read(tracker)[0].info.run_id for tracker in (settings, other)]
+
+    resumed = follow(settings.build(), other.build())
+    resumed.resume({}, **killed.facts).steps("nli", 3, 3).finish()
+    for tracker, run_id in zip((settings, other), ids, strict=True):
+        run, recorded = read(tracker)
+        assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
+        assert [step for step, _ in recorded["nli/loss"]] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
