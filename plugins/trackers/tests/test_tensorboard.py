@@ -64,17 +64,28 @@ def test_a_run_that_is_killed_after_a_validation_and_resumed_shows_nothing_twice
     stage, follow, tmp_path, series, same
 ):
     """The checkpoint is written after a step and before its validation, which happens again."""
-    killed = follow(TensorBoard().build()).start().scores("en@start", 40.0)
-    killed.watch("nli", 0).steps("nli", 1, 3)
+    killed = follow(TensorBoard().build())
+    killed.start()
+    killed.scores("en@start", 40.0)
+    killed.watch("nli", 0)
+    killed.steps("nli", 1, 3)
     if stage == "align":
-        killed.looks("nli", 3).watch("align", 0).steps("align", 1, 3)
+        killed.looks("nli", 3)
+        killed.watch("align", 0)
+        killed.steps("align", 1, 3)
     states = killed.states()
-    killed.looks(stage, 3).fail(KeyboardInterrupt())
+    killed.looks(stage, 3)
+    killed.fail(KeyboardInterrupt())
 
-    resumed = follow(TensorBoard().build()).resume(states).looks(stage, 3)
+    resumed = follow(TensorBoard().build())
+    resumed.resume(states)
+    resumed.looks(stage, 3)
     if stage == "nli":
-        resumed.watch("align", 0).steps("align", 1, 3).looks("align", 3)
-    resumed.scores("en", 70.0).finish()
+        resumed.watch("align", 0)
+        resumed.steps("align", 1, 3)
+        resumed.looks("align", 3)
+    resumed.scores("en", 70.0)
+    resumed.finish()
     scalars, texts = read(tmp_path / "run" / "tensorboard")
     same(scalars, series(3))
     assert len(texts) == 1
