@@ -58,11 +58,19 @@ class Following:
 
     def steps(self, stage, first, last):
         for step in range(first, last + 1):
+            metrics = {"temperature": 0.05 + step}
             result = StepResult(
-                1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step}
+                1 / step,
+                1e-3 / step,
+                2.0 * step,
+                metrics,
             )
             self.hooks.step_finished(
-                run=self.run, stage=stage, step=step, total_steps=9, result=result
+                run=self.run,
+                stage=stage,
+                step=step,
+                total_steps=9,
+                result=result,
             )
         return self
 
@@ -82,7 +90,11 @@ class Following:
 
     def looks(self, stage, step):
         self.hooks.validated(
-            run=self.run, stage=stage, step=step, score=80.0 + step, best=True
+            run=self.run,
+            stage=stage,
+            step=step,
+            score=80.0 + step,
+            best=True,
         )
         return self.watch(stage, step)
 
@@ -91,7 +103,10 @@ class Following:
             (Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value
         )
         self.hooks.scores_ready(
-            run=self.run, evaluator="sts", encoder=encoder, evaluation=evaluation
+            run=self.run,
+            evaluator="sts",
+            encoder=encoder,
+            evaluation=evaluation,
         )
         return self
 

@@ -108,7 +108,11 @@ def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
     run.start()
     result = StepResult(math.nan, 0.0, math.inf)
     run.hooks.step_finished(
-        run=run.run, stage="nli", step=1, total_steps=1, result=result
+        run=run.run,
+        stage="nli",
+        step=1,
+        total_steps=1,
+        result=result,
     )
     run.finish()
     scalars, _ = read(tmp_path / "run" / "tensorboard")
