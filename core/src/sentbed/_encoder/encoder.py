@@ -468,7 +468,6 @@ class Encoder(TextEncoder):
         plugins: Plugins | None = None,
         *,
         prepared: Preparation | None = None,
-        bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate the encoder. Set the names of encoder, evaluator and plugin in the scores, and their protocol.
 
@@ -481,7 +480,6 @@ class Encoder(TextEncoder):
             store: Store from which vectors are taken instead of computing them again; scores do not change.
             plugins: Installed plugins, among which that of the evaluator is found; they are loaded by default.
             prepared: Result of `evaluator.prepare()`, if it was called before.
-            bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         for _, message in misfits_within(evaluator, Evaluator, self.recipe):
@@ -489,7 +487,8 @@ class Encoder(TextEncoder):
         if prepared is None:
             prepared = evaluator.prepare()
 
-        if bar is None and isinstance(prepared, Prepared):
+        bar = None
+        if isinstance(prepared, Prepared):
             bar = EncodeBar(prepared.size)
         first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store, bar)
         second_encoder = None
