@@ -46,7 +46,6 @@ def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation():
         (Estimate(value=1.0, degenerate="one class"), ["◇"]),
         (Estimate(value=1.0, interval=(0.5, 1.5)), ["0.50 to 1.50"]),
         (Estimate(value=1.0, change=-0.5), ["−0.50"]),
-        (Estimate(value=1.0, count=1200), ["of 1,200"]),
         (
             Estimate(value=1.0, published=(ExpectedRow("MR", 1.5, 0.1, "T", 1.0),)),
             ["published 1.50 (−0.50)"],

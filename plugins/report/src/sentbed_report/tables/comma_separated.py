@@ -12,7 +12,7 @@ from sentbed_report.tables.table import Table
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of texts that spreadsheets treat as formulas."""
 
-_OPTIONAL = ("rank", "place", "low", "high", "change", "count")
+_OPTIONAL = ("rank", "place", "low", "high", "change")
 """Columns that are left out if no number has them."""
 
 
@@ -68,7 +68,6 @@ def _quantities(estimate: Estimate) -> dict[str, object]:
         "low": low,
         "high": high,
         "change": estimate.change,
-        "count": estimate.count,
     }
 
 

@@ -64,7 +64,6 @@ def record_of(cell: Cell) -> Any:
         "degenerate": cell.degenerate,
         "interval": cell.interval,
         "change": cell.change,
-        "count": cell.count,
     }
 
 

@@ -38,7 +38,7 @@ class Shown:
     kind: str = ""
     """Whether a significant difference is `better` or `worse`; empty if neither is known."""
     below: tuple[str, ...] = ()
-    """Further quantities, each with a line of its own: published number, interval, change by training, count."""
+    """Further quantities, each with a line of its own: published number, interval, change by training."""
 
     def one_line(self, place: str = "{}") -> str:
         """Return all texts as one line; `place` is the format's mark for a best or second best number."""
@@ -109,5 +109,3 @@ def _below(estimate: Estimate, column: Column) -> Iterator[str]:
         yield interval_text(estimate.interval, column.digits)
     if estimate.change is not None:
         yield signed(estimate.change, column.digits)
-    if estimate.count is not None:
-        yield f"of {estimate.count:,}"
