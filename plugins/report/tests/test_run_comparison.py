@@ -52,7 +52,9 @@ def test_two_runs_are_compared_score_by_score(write_run):
 
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
-    assert "Tests against one, of runs under different seeds" in result.output
+    assert (
+        "Tests against one: paired, two-sided, Student's t over items" in result.output
+    )
     assert (
         "Not tested (two): there is one seed, and the score has no items."
         in result.output

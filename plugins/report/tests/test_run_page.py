@@ -136,15 +136,6 @@ def test_no_text_of_markdown_is_read_as_markup():
         width = pipes
 
 
-def test_text_that_is_no_unicode_is_written(tmp_path):
-    name = b"caf\xe9".decode("utf-8", "surrogateescape") + " \x00 日本語 $"
-    write_report(tmp_path, changed(name=name, error=name))
-    record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-
-    assert record["name"] == name
-    assert "日本語" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
 def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path):
     points = Scatter("t", "x", "y", [1.0, 2.0], [1.0])
 

@@ -162,15 +162,14 @@ def test_markdown_keeps_its_columns_whatever_a_label_says(results):
         ("a_b _c_", r"a_b \_c\_"),
         ("[x](y) `z` **b** ~~d~~", r"\[x\](y) \`z\` \*\*b\*\* \~\~d\~\~"),
         ("two\nlines | $x$ &lt; #1", r"two lines \| \$x\$ \&lt; \#1"),
-        ("\x1b[31mred", r"\\x1b\[31mred"),
     ],
 )
 def test_nothing_that_is_typed_is_markdown(text, expected):
     assert escape(text) == expected
 
 
-def test_a_fence_is_longer_than_any_in_its_text_which_has_no_control_characters():
-    assert fenced("a\n````\n\x1b\n", "toml") == "`````toml\na\n````\n\\x1b\n`````"
+def test_a_fence_is_longer_than_any_in_its_text():
+    assert fenced("a\n````\n", "toml") == "`````toml\na\n````\n`````"
 
 
 def test_a_row_of_a_page_is_sorted_by_more_digits_than_it_shows(results):
@@ -263,11 +262,10 @@ def test_latex_has_columns_of_text_and_groups_of_columns():
 def test_nothing_that_is_typed_is_latex(results, label):
     first, *others = results.rows
     row = attrs.evolve(first, headers=(*first.headers[:-1], label))
-    latex = to_latex(attrs.evolve(results, rows=(row, *others), title="\x1b]0;x\x07"))
+    latex = to_latex(attrs.evolve(results, rows=(row, *others)))
     check_latex(latex)
 
     assert {len(cells) for cells in cells_of_latex(latex)} == {7}
-    assert "\x1b" not in latex
 
 
 def test_csv_has_a_line_a_number_with_its_quantities(results):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from sentbed._document.structuring import structure, unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -22,14 +22,13 @@ from sentbed._encoder.saved_encoder import (
     verified_backbone_sums,
 )
 from sentbed._files import write_atomic, write_directory, write_sums
-from sentbed._recipe.checks import check_components
 from sentbed._recipe.component_compatibility import (
     misfits,
     misfits_within,
     name_at_test,
     runtime_misfits,
 )
-from sentbed._recipe.load import component_of
+from sentbed._recipe.load import component_of, part_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._toml import Document, dotted
 from sentbed.errors import (
@@ -206,8 +205,7 @@ class Encoder(TextEncoder):
         """
         plugins = plugins or load_plugins()
         document = Document.of(table)
-        recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
-        check_components(recipe, document)
+        recipe = part_of(document, EncoderRecipe, plugins)
         problems = []
         for path, message in misfits(recipe):
             problems.append(Problem(message, dotted(path)))

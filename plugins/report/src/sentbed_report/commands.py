@@ -79,7 +79,8 @@ def compare(
     else:
         is_row_each = len(runs) == 2 and base is None and not study
         data = runs_as_study(directories, base, is_row_each)
-    summaries = summarise(data)
+    # Only a page shows how all pairs compare; without one, the baseline's tests have the whole level.
+    summaries = summarise(data, all_pairs=base is not None)
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"

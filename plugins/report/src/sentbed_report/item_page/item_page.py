@@ -16,7 +16,7 @@ from sentbed.helpers import write_atomic
 
 from sentbed_report.page_template import page_template, resource
 from sentbed_report.study.exports import table_names
-from sentbed_report.study.item_differences import TaskItems, has_items, task_items
+from sentbed_report.study.item_differences import TaskItems, items_of_column
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.latex import reduced
@@ -48,13 +48,14 @@ def write_item_pages(
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         columns = []
         for place, column in enumerate(summary.columns):
-            what = (column.task, summary.evaluator, column.metric, column.protocol)
-            is_task = not (summary.metric or column.average or column.cost)
+            items = None
+            if not (summary.metric or column.average or column.cost):
+                items = items_of_column(summary, place)
             address = ""
-            if is_task and has_items(data, *what):
+            if items is not None:
                 page = f"{name}-{reduced(column.task)}"[:LONGEST]
                 address = f"{DIRECTORY}/{unique_name(page, taken, reduced)}.html"
-                html = item_page_html(data, summary, place, task_items(data, *what))
+                html = item_page_html(data, summary, place, items)
                 write_atomic(directory / address, html)
             columns.append(attrs.evolve(column, address=address))
         linked.append(attrs.evolve(summary, columns=tuple(columns)))

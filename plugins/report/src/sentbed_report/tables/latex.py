@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from sentbed.errors import printable
-
 from sentbed_report.formatting import MINUS
 from sentbed_report.tables.estimate import DEGENERATE
 from sentbed_report.tables.shown import (
@@ -131,7 +129,7 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Return a text as one line, escaped for LaTeX."""
-    line = " ".join(printable(text).split()).translate(_TRANSLATIONS)
+    line = " ".join(text.split()).translate(_TRANSLATIONS)
     return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", _superscript, line)
 
 
