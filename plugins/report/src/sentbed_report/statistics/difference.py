@@ -177,6 +177,7 @@ def weighted_sum(
         runs = list(product(seeds, prompts))
         of_runs = np.array([scores.value(run) for run in runs])
         values += weight * of_runs.reshape(shape)
+
         components = []
         for run in runs:
             require_same_items(cells[0].of_runs[first_run], scores.of_runs[run])
@@ -185,6 +186,7 @@ def weighted_sum(
                 components.append(components_of_run.values)
         if len(components) == len(runs):
             items.append(weight * np.array(components))
+
     if not np.isfinite(values).all():
         raise RunError("a score is not finite")
     if len(items) < len(cells):
@@ -200,6 +202,7 @@ def _paired_seeds(cells: Sequence[CellScores]) -> list[tuple[int, ...]]:
     """
     if all(len(scores.seeds) == 1 for scores in cells):
         return [scores.seeds for scores in cells]
+
     seeds = cells[0].seeds
     for scores in cells:
         seeds = tuple(seed for seed in seeds if seed in scores.seeds)
@@ -224,6 +227,7 @@ def estimate(
         random: Names of the replicate dimensions that are samples.
     """
     sources = {}
+
     for axis, name in enumerate(REPLICATES):
         means = values.mean(axis=1 - axis)
         if name in random and len(means) > 1:

@@ -114,6 +114,7 @@ def _scores_of_columns(
     scores: dict[str, _Scores] = {}
     for task in comparable.tasks:
         scores[task] = {}
+
     for (task, row), of_runs in runs.items():
         scores[task][row] = _under_every_prompt(data, of_runs)
 
@@ -200,6 +201,7 @@ def _columns(
             column = _column_of_mean(comparable)
         else:
             column = _column_of_task(comparable.tasks[task])
+
         if column.cost:
             column = attrs.evolve(column, digits=cost_digits(numbers))
         else:

@@ -75,11 +75,14 @@ def comparable_scores(measured: Iterable[Measurement]) -> list[ComparableScores]
         tasks = frozenset(measurement.score.task for measurement in group)
         tables = []
         for scores in _by_protocol(group):
-            tables.append(ComparableScores(key, tuple(scores), tasks_of_key=tasks))
+            table = ComparableScores(key, tuple(scores), tasks_of_key=tasks)
+            tables.append(table)
+
+        name = (key.evaluator, key.protocol_id)
         for table in tables:
             apart = _differences(table, tables)
-            name = (key.evaluator, key.protocol_id)
             by_name[name].append(attrs.evolve(table, apart=apart))
+
     return list(chain.from_iterable(by_name.values()))
 
 
@@ -93,9 +96,15 @@ def _groups(measured: Iterable[Measurement]) -> dict[TableKey, list[Measurement]
         metric = (score.metric, score.protocol_name)
         key = TableKey(score.evaluator, score.protocol_id, is_development(score))
         task_of_run = (key, measurement.row, measurement.replicate, score.task)
-        if metric != first_metrics.setdefault(task_of_run, metric):
-            key = attrs.evolve(key, metric=metric[0], aggregation=metric[1])
+        first_metric = first_metrics.setdefault(task_of_run, metric)
+        if metric != first_metric:
+            key = attrs.evolve(
+                key,
+                metric=score.metric,
+                aggregation=score.protocol_name,
+            )
         groups[key].append(measurement)
+
     return groups
 
 
@@ -115,13 +124,16 @@ def _by_protocol(measured: Sequence[Measurement]) -> list[list[Measurement]]:
         protocol = protocol_hash(_protocol(score))
         if score.task == AVERAGE:
             protocol += str(sorted(tables_of_run[run]))
-        repetitions[run, score.task, protocol] += 1
-        protocol += f" {repetitions[run, score.task, protocol]}"
+
+        repeated = (run, score.task, protocol)
+        repetitions[repeated] += 1
+        protocol += f" {repetitions[repeated]}"
 
         protocols = protocols_of_task[score.task]
         if protocol not in protocols:
             protocols.append(protocol)
         table = protocols.index(protocol)
+
         if score.task != AVERAGE:
             tables_of_run[run].append((score.task, table))
         tables[table].append(measurement)
@@ -139,6 +151,7 @@ def _differences(table: ComparableScores, tables: Iterable[ComparableScores]) ->
         for task, score in table.tasks.items():
             score_of_other = other.tasks.get(task, score)
             entries += unlike(_protocol(score), _protocol(score_of_other))
+
         if not entries:
             encoder = encoder_protocol(table.measured[0].score)
             entries += unlike(encoder, encoder_protocol(other.measured[0].score))

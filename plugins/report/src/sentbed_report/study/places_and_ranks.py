@@ -23,6 +23,7 @@ def add_places(table: Summary) -> None:
         for row in table.rows:
             if row.status == "finished" and row.cells[index].is_finite:
                 rows.append(row)
+
         _add_places_of_column(rows, index, column)
         if table.ranked_within is not None:
             _add_ranks(rows, index, column, table.ranked_within)
@@ -36,6 +37,7 @@ def _add_places_of_column(
     best_first = sorted(set(worths), reverse=True)
     if len(best_first) < 2:
         return
+
     for row, worth in zip(rows, worths, strict=True):
         if worth == best_first[0]:
             row.cells[index].place = 1

@@ -180,12 +180,14 @@ def choose(data: StudyData) -> Selection | None:
         deciding = list(chain.from_iterable(scores.of_runs.values()))
         if deciding:
             tried[cell.name] = scores
+
         for score in deciding:
             tasks[_task(score)] = score
     no_mean = without_mean([*tasks.values()])
     names = {*decide.tasks}
     for score in tasks.values():
         names.add(score.task)
+
     most = max((len(scores.seeds) for scores in tried.values()), default=0)
 
     left: list[tuple[str, str]] = []

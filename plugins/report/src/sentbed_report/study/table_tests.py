@@ -36,6 +36,7 @@ def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
             pairs: list[Pair] = []
             if column.tested:
                 pairs += _pairs_with_baseline(table)
+
             for pair in pairs:
                 planned.add((number, place, pair))
 
@@ -44,18 +45,22 @@ def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
 
             family = (number, place) if data.family == "column" else None
             for pair in pairs:
-                before = table.row(pair[0]).cells[place].scores
-                after = table.row(pair[1]).cells[place].scores
-                if before is not None and after is not None:
-                    judged = judge([(-1.0, before), (1.0, after)], data.random)
-                    families[family][number, place, pair] = judged
+                first, second = map(table.row, pair)
+                before = first.cells[place].scores
+                after = second.cells[place].scores
+                if before is None or after is None:
+                    continue
+                terms = [(-1.0, before), (1.0, after)]
+                judged = judge(terms, data.random)
+                families[family][number, place, pair] = judged
 
     for tests in families.values():
         for test, judged in corrected(tests, planned).items():
             number, place, pair = test
             table = tables[number]
             if test in planned:
-                table.row(pair[1]).cells[place].judged = judged
+                row = table.row(pair[1])
+                row.cells[place].judged = judged
             if place == len(table.columns) - 1:
                 table.tests[pair] = judged
 
@@ -93,6 +98,7 @@ def _other_pairs(table: Summary, pairs: Sequence[Pair]) -> list[Pair]:
     for row in table.rows:
         if not row.why_not_compared:
             rows.append(row.key)
+
     if table.metric or not table.columns[-1].ranked or len(rows) > MOST_ROWS:
         return []
 
