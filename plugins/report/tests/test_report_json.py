@@ -22,6 +22,7 @@ PROTOCOL = {
 
 def test_json_has_its_keys():
     document = json.loads(to_json(full()))
+
     assert list(document) == [
         *("name", "status", "error", "warnings", "started", "seconds"),
         *("scores", "expected", "stages", "manifest"),
@@ -65,6 +66,7 @@ def test_json_has_null_for_what_is_not_finite():
         manifest={"x": [math.nan]},
     )
     document = json.loads(to_json(data), parse_constant=refuse)
+
     assert document["seconds"] is None
     assert document["scores"][0]["value"] is None
     assert document["scores"][0]["protocol"]["evaluator"]["threshold"] is None

@@ -24,7 +24,7 @@ MEAN_DECIMALS = 9
 
 @attrs.define
 class Estimate:
-    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number.
+    """A number of a table, with its quantities. Except p-values, they have the unit of the number.
 
     What compares the numbers of a table, such as a test, adds its result to them.
     """
@@ -37,8 +37,6 @@ class Estimate:
     """Sample standard deviation over the seeds; None for fewer than two."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the number; None if it is unknown."""
-    change: float | None = None
-    """Difference from the number of the same encoder before training; None if there is no such number."""
     place: Place | None = None
     """Whether the number is the best or the second best of its column; None if it is neither."""
     rank: int | None = None
