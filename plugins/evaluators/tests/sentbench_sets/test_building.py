@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from sentbed import DataError
+from sentbed_evaluators.sentbench_sets import SOURCES, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.building import (
     SPLITS,
-    TooFewRowsError,
     build_contrast,
     build_pairs,
     build_sets,
@@ -216,7 +218,7 @@ def test_another_seed_gives_other_sets():
     [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]],
 )
 def test_too_few_rows_are_an_error(rows):
-    with pytest.raises(TooFewRowsError):
+    with pytest.raises(DataError):
         build_sets("GoEmo", rows, rows, seed=0)
 
 
@@ -239,3 +241,95 @@ def test_pythons_own_hashes_decide_nothing():
         for seed in ("0", "1", "2")
     }
     assert len(digests) == 1
+
+
+# From files
+
+
+@pytest.mark.parametrize("task", SOURCES)
+def test_every_source_is_built_from_its_own_files(task, sentbench_data):
+    sets = built_sets(find_files(sentbench_data, task), seed=0)
+    for split in SPLITS:
+        labels = Counter(label for _, _, label in sets.pairs[split])
+        assert abs(labels[0] - labels[1]) <= 1
+        assert bool(labels) == (task != "ROC" or split != "valid")
+    held_out = {"ST": 17, "DBpedia": 56, "GoEmo": 32, "ROC": 20, "CQA": 11, "SWAG": 12}
+    assert len(sets.triples) == held_out[task]
+    name = {"CQA": "dev", "SWAG": "val", "ROC": "Story"}.get(task, "test")
+    assert any(name in text for text, _, _ in sets.triples)
+    assert not any("train" in text for triple in sets.triples for text in triple)
+
+
+def test_missing_files_are_named_with_how_to_get_them(sentbench_data):
+    (sentbench_data / "styletransfer" / "test.original.nltktok").unlink()
+    with pytest.raises(
+        DataError,
+        match=r"`ST` needs `test\.original\.nltktok`, missing in .*styletransfer",
+    ) as error:
+        find_files(sentbench_data, "ST")
+    assert "`sentbed data get styletransfer`" in str(error.value)
+    for file in (sentbench_data / "commonsenseqa").iterdir():
+        file.unlink()
+    with pytest.raises(
+        DataError, match=r"`train_rand_split\.jsonl` and 1 more, missing"
+    ):
+        find_files(sentbench_data, "CQA")
+
+
+def test_sources_are_found_under_their_other_names(sentbench_data):
+    (sentbench_data / "swag").rename(sentbench_data / "moved")
+    (sentbench_data / "swagaf").mkdir()
+    (sentbench_data / "moved").rename(sentbench_data / "swagaf" / "data")
+    assert [file.name for file in find_files(sentbench_data, "SWAG").pairs] == [
+        "train.csv",
+        "val.csv",
+    ]
+    for old, new in (("train", "train_112"), ("test", "test_56")):
+        (sentbench_data / "dbpedia" / f"{old}.csv").rename(
+            sentbench_data / "dbpedia" / f"{new}.csv"
+        )
+    with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
+        find_files(sentbench_data, "DBpedia")
+    (sentbench_data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
+    files = find_files(sentbench_data, "DBpedia")
+    assert [file.name for file in files.pairs] == [
+        "train_112.csv",
+        "val_1.csv",
+        "test_56.csv",
+    ]
+    assert [file.name for file in files.contrast] == ["test_56.csv"]
+
+
+EXPECTED = {
+    # train, valid, test, contrast: of `ST` and `GoEmo` those of Table 1; of DBpedia the copy has 24,000 rows
+    "ST": (24_986, 8_328, 8_330, 2_500),
+    "GoEmo": (54_535, 18_178, 18_179, 4_590),
+    "DBpedia": (29_589, 9_205, 9_206, 5_000),
+}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "ST",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia")),
+    ],
+)
+def test_real_sources_give_their_sizes_with_balanced_labels(task):
+    root = Path(os.environ.get("SENTBED_DATA", "/"))
+    if not (root / SOURCES[task].data).is_dir():
+        pytest.skip(
+            f"needs {SOURCES[task].data}: set SENTBED_DATA to the directory that holds it"
+        )
+    sets = built_sets(find_files(root, task), seed=0)
+    assert (
+        *(len(sets.pairs[split]) for split in SPLITS),
+        len(sets.triples),
+    ) == EXPECTED[task]
+    pairs = []
+    for split in SPLITS:
+        labels = Counter(label for _, _, label in sets.pairs[split])
+        assert abs(labels[0] - labels[1]) <= 1
+        pairs.append({frozenset(pair[:2]) for pair in sets.pairs[split]})
+    assert sum(map(len, pairs)) == len(set().union(*pairs))
+    assert all(len(set(triple)) == 3 for triple in sets.triples)
