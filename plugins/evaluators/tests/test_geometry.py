@@ -161,35 +161,6 @@ def test_without_alignment_no_pair_needs_to_be_positive(write, encoder):
     assert result.scores[0].protocol["positive_pairs"] == 0
 
 
-def test_the_items_of_alignment_are_its_distances(write, encoder):
-    path = write(
-        "pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n"
-    )
-    result = evaluate(
-        Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy")),
-        encoder,
-    )
-    for score in result.scores:
-        if score.metric != "alignment":
-            assert score.items is None
-            continue
-        assert score.items is not None
-        assert (score.items.statistic, len(score.items.x), score.items.scale) == (
-            "mean",
-            2,
-            1.0,
-        )
-        assert float(score.items.x.mean()) == pytest.approx(score.value)
-
-
-def test_check_names_measures_that_do_not_exist():
-    problems = list(
-        Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check()
-    )
-    assert "Did you mean `anisotropy`?" in problems[0]
-    assert "measure `anisotrophy` is listed twice" in problems[2]
-
-
 @pytest.mark.usefixtures("no_data")
 def test_check_names_every_problem(tmp_path):
     (tmp_path / "SICK").mkdir()
@@ -215,26 +186,6 @@ def test_check_names_every_problem(tmp_path):
     assert len(problems) == 6
     assert "Did you mean `st5`?" in problems[1]
     assert any("exclude each other" in problem for problem in problems)
-
-
-@pytest.mark.parametrize(
-    ("fields", "development"),
-    [
-        ({"task": "STSB-dev"}, True),
-        ({"task": "SICKR-train"}, True),
-        ({}, False),
-        ({"task": "STSB"}, False),
-        ({"task": "STSB-dev", "path": "mine.tsv"}, False),
-        ({"split": "dev", "path": "mine.tsv"}, True),
-        ({"split": "test", "path": "mine.tsv"}, False),
-        ({"parallel": ("val.en", "val.zh")}, False),
-        ({"parallel": ("val.en", "val.zh"), "split": "train"}, True),
-    ],
-)
-def test_it_is_development_on_such_a_task_and_on_files_that_are_said_to_be(
-    fields, development
-):
-    assert Geometry(**fields).development is development
 
 
 def parallel(write, first, second, **fields):
@@ -287,11 +238,6 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     assert result.scores[0].task == "val"
 
 
-def test_one_encoder_encodes_both_sides_of_parallel_files(write, encoder):
-    evaluate(parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2), encoder)
-    assert encoder.calls == [["a", "b", "c", "d"]]
-
-
 def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write, encoder):
     lines = range(40)
     sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
@@ -334,11 +280,6 @@ def test_parallel_files_that_cannot_be_paired_are_an_error(
         evaluate(parallel(write, first, second, pairs=3, positives=1), encoder)
 
 
-def test_a_last_pair_is_not_left_with_its_own_line(write, encoder):
-    with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
-        evaluate(parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1), encoder)
-
-
 def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
     assert list(parallel(write, "a\n", "b\n").check()) == []
     cases = [
@@ -359,14 +300,3 @@ def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
         " does not exist; check the path",
         " is a directory; name a text file, one sentence per line",
     ]
-
-
-def test_two_sides_of_different_width_are_an_error(write, table_encoder):
-    encoder = table_encoder(width=4)
-    encoder.second = table_encoder(width=5)
-    with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
-        evaluate(
-            parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2),
-            encoder,
-            encoder.second,
-        )

@@ -173,14 +173,6 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory, encoder):
     assert changed.protocol["data"] != data
 
 
-def test_zero_vectors_are_counted(directory, table_encoder):
-    encoder = table_encoder({"other 3": [0.0] * 5})
-    (score,) = evaluate(suite(directory, tasks=("STSB",)), encoder).scores
-    assert score.note == (
-        "1 zero vectors, whose cosine counts as 0, the first that of 'other 3'"
-    )
-
-
 def test_equal_gold_scores_are_an_error_that_names_the_subset(directory, encoder):
     gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
     gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
@@ -206,35 +198,3 @@ def test_a_published_model_scores_as_in_senteval(real_data, minilm):
         (task, metric): pytest.approx(value, abs=0.05)
         for task, metric, value in REFERENCE
     }
-
-
-@pytest.mark.parametrize(
-    ("tasks", "development"),
-    [
-        (("STSB-dev",), True),
-        (("STSB-train", "SICKR-dev", "SICKR-train"), True),
-        (("STSB-dev", "STSB"), False),
-        (("SICKR-all",), False),
-        (("STS12",), False),
-        (SentEvalSTS().tasks, False),
-    ],
-)
-def test_it_is_development_where_every_task_is(tasks, development):
-    assert SentEvalSTS(tasks=tasks).development is development
-
-
-def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
-    directory, encoder
-):
-    tasks = ("STS12", "STS15", "STSB", "SICKR")
-    tolerant = suite(directory, tasks=tasks, skip_missing=True)
-    assert list(tolerant.check()) == []
-    evaluation = evaluate(tolerant, encoder)
-    there = suite(directory, tasks=("STS15", "STSB"))
-    expected = evaluate(there, encoder)
-    assert {score.skipped for score in evaluation.scores} == {("STS12", "SICKR")}
-    assert [(s.task, s.metric, s.value, s.protocol) for s in evaluation.scores] == [
-        (s.task, s.metric, s.value, s.protocol) for s in expected.scores
-    ]
-    assert evaluation.primary == expected.primary
-    assert {score.skipped for score in expected.scores} == {()}
