@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from sentbed import DataError, RunError
+from sentbed import DataError
 from sentbed_evaluators._torch import relatedness_regression
 from sentbed_evaluators.relatedness import (
     EncodedPairs,
     Relatedness,
-    in_order,
-    targets_of,
 )
 from sentbed_evaluators.sentglue import SentGLUE
 
@@ -151,30 +149,6 @@ def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generato
     np.testing.assert_array_equal(*results)
 
 
-def test_targets_share_a_score_between_its_neighbours():
-    targets = targets_of([0.0, 0.25, 1.0, 3.75, 4.0, 5.0])
-    expected = [
-        [0, 0, 0, 0, 0],
-        [0.25, 0, 0, 0, 0],
-        [1, 0, 0, 0, 0],
-        [0, 0, 0.25, 0.75, 0],
-        [0, 0, 0, 1, 0],
-        [0, 0, 0, 0, 1],
-    ]
-    np.testing.assert_array_equal(targets, np.array(expected, np.float32))
-
-
-def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score():
-    texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
-    vectors = np.arange(5, dtype=np.float32)[:, None]
-    ordered = in_order(
-        EncodedPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5])
-    )
-    assert ordered.vectors[0].ravel().tolist() == [3, 2, 1, 4, 0]
-    assert ordered.vectors[1].ravel().tolist() == [-3, -2, -1, -4, 0]
-    assert ordered.scores == [3.0, 4.0, 2.0, 0.5, 1.0]
-
-
 # SentGLUE's STS-B
 
 
@@ -253,8 +227,3 @@ def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_trainin
     assert list(sts_b(directory).check()) == []
     with pytest.raises(DataError, match=r"`STS-B/train\.tsv`"):
         sts_b(directory, similarity="relatedness").prepare()
-
-
-def test_too_few_pairs_to_train_on_or_to_stop_on_are_refused(directory):
-    with pytest.raises(RunError, match="9 rows to train on and 1 to stop by"):
-        sts_b(directory, similarity="relatedness", limit=10).prepare()
