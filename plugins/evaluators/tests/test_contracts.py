@@ -12,8 +12,7 @@ from sentbed_evaluators.geometry import Geometry
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.retrieval import Retrieval
-from sentbed_evaluators.senteval_sts import SentEvalSTS
-from sentbed_evaluators.sts import STS
+from sentbed_evaluators.sts import STS, SentEvalSTS
 from sentbed_testing import ComponentContract, EvaluatorContract, offered
 
 

@@ -305,6 +305,7 @@ def test_a_zero_vector_is_refused_where_a_classifier_is_trained(local, table_enc
         evaluate(named("Topics"), table_encoder({"y": [0.0] * 5}))
 
 
+@pytest.mark.filterwarnings("ignore:An input array is constant")
 def test_a_collapsed_encoder_has_no_score_and_says_so(local, table_encoder):
     encoder = table_encoder()
     encoder.encode = lambda texts, task: np.ones((len(texts), 2), np.float32)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from sentbed import DataError
 from sentbed_common import item_score
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.senteval_sts_files import YEARS
+from sentbed_evaluators.sts import SentEvalSTS
 
 
 def suite(directory, *arguments, **fields):

@@ -13,8 +13,8 @@ from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SOURCES
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import SentEvalSTS
 from sentbed_evaluators.task_suites import average, task_problems
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 

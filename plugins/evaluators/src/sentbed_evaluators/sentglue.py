@@ -21,7 +21,6 @@ from sentbed.protocols import (
 from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import (
-    correlate,
     correlation_score,
     nonzero,
     require_varied,
@@ -246,7 +245,6 @@ class SentGLUE(FileSuite):
             "aggregation": "single",
             "split": "dev",
             "similarity": self.similarity,
-            "correlation": "spearman",
             "test": len(test),
             "text": "as in the file",
             "data": folder.hashes[name],
@@ -268,8 +266,7 @@ class SentGLUE(FileSuite):
             }
         else:
             similarities = pairwise_similarities(vectors.similarity, *pairs[-1].vectors)
-        correlation = correlate(test.scores, similarities)
-        return correlation_score(name, correlation, test.scores, similarities, protocol)
+        return correlation_score(name, test.scores, similarities, protocol)
 
     def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier for a folder, and score it on the development set of each task in the folder."""
