@@ -11,22 +11,14 @@ from sentbed_evaluators.geometry_measures import (
 )
 
 
-def of_length_one(vectors):
-    """The vectors as lists of numbers, each vector divided by its length."""
-    unit = []
-    for row in vectors.tolist():
-        length = math.hypot(*row)
-        unit.append([x / length for x in row])
-    return unit
-
-
 def naive_uniformity(vectors, power):
-    unit = of_length_one(vectors)
-    terms = [
-        math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
-        for i in range(len(unit))
-        for j in range(i)
-    ]
+    terms = []
+    for i, first in enumerate(vectors.astype(float)):
+        for second in vectors[:i].astype(float):
+            distance = math.dist(
+                first / math.hypot(*first), second / math.hypot(*second)
+            )
+            terms.append(math.exp(-2 * distance**power))
     return math.log(sum(terms) / len(terms))
 
 

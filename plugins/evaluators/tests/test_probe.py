@@ -62,7 +62,9 @@ def train_alone(
         dev = x[order[:cut]], y[order[:cut]]
         x, y = x[order[cut:]], y[order[cut:]]
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
-    best, kept, worse, epochs, stop = -1.0, model, 0, 0, False
+    best, kept = -1.0, model
+    worse = epochs = 0
+    stop = False
     while not stop and epochs <= training.max_epoch:
         for _ in range(training.epoch_size):
             order = np.random.permutation(len(x))

@@ -50,11 +50,12 @@ def by_hand(train, dev, test, seed):
         for *_, score, u, v in rows:
             inputs.append(np.concatenate([np.abs(u - v), u * v]))
             target = np.zeros(5)
+            below = np.floor(score)
             for grade in (1, 2, 3, 4, 5):
-                if grade == np.floor(score) + 1:
-                    target[grade - 1] = score - np.floor(score)
-                if grade == np.floor(score):
-                    target[grade - 1] = np.floor(score) - score + 1
+                if grade == below + 1:
+                    target[grade - 1] = score - below
+                if grade == below:
+                    target[grade - 1] = below - score + 1
             targets.append(target)
         floats = (
             torch.tensor(np.array(part), dtype=torch.float32)
@@ -62,15 +63,12 @@ def by_hand(train, dev, test, seed):
         )
         return *floats, [row[2] for row in rows]
 
-    (train_x, train_y, _), (dev_x, _, dev_scores) = prepared(train), prepared(dev)
-    test_x = torch.tensor(
-        np.array(
-            [
-                np.concatenate([np.abs(u - v), u * v])
-                for u, v in zip(*test.vectors, strict=True)
-            ]
-        )
-    )
+    train_x, train_y, _ = prepared(train)
+    dev_x, _, dev_scores = prepared(dev)
+    first, second = map(torch.from_numpy, test.vectors)
+    distance = (first - second).abs()
+    product = first * second
+    test_x = torch.cat([distance, product], dim=1)
 
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -78,7 +76,9 @@ def by_hand(train, dev, test, seed):
         torch.nn.Linear(train_x.shape[1], 5), torch.nn.Softmax(dim=-1)
     )
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=0.0)
-    best, best_model, misses, epochs, looks, stop = -1.0, None, 0, 0, 0, False
+    best, best_model = -1.0, None
+    misses = epochs = looks = 0
+    stop = False
     grades = np.arange(1, 6)
     while not stop and epochs <= 1000:
         for _ in range(50):

@@ -25,11 +25,11 @@ def directory(write, tmp_path):
     for year in ("STS15", "STS16"):
         for i, name in enumerate(YEARS[year]):
             count = 6 + i
-            rows = [
-                f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n"
-                for k in range(count)
-            ]
-            gold = [str((k * 7 + i) % 5) for k in range(count)]
+            rows, gold = [], []
+            for k in range(count):
+                pair = f"{year} {name} {k} left\t{name} {k} right"
+                rows.append(f"{pair}\tsource\tsource\n")
+                gold.append(str((k * 7 + i) % 5))
             for unscored in (0, 3, count - 1):
                 gold[unscored] = ""
             write(f"d/STS/{year}-en-test/STS.input.{name}.txt", "".join(rows))
@@ -43,8 +43,12 @@ def directory(write, tmp_path):
 
 
 def naive_cosine(u, v):
-    dot = sum(float(x) * float(y) for x, y in zip(u, v, strict=True))
-    return dot / (sum(float(x) ** 2 for x in u) * sum(float(y) ** 2 for y in v)) ** 0.5
+    dot = square_of_u = square_of_v = 0.0
+    for x, y in zip(u.tolist(), v.tolist(), strict=True):
+        dot += x * y
+        square_of_u += x * x
+        square_of_v += y * y
+    return dot / (square_of_u * square_of_v) ** 0.5
 
 
 def test_yearly_scores_equal_a_naive_loop(directory, encoder):
@@ -53,16 +57,13 @@ def test_yearly_scores_equal_a_naive_loop(directory, encoder):
     for year in ("STS15", "STS16"):
         values, sizes, all_gold, all_cosines = [], [], [], []
         for i, name in enumerate(YEARS[year]):
-            kept = [k for k in range(6 + i) if k not in (0, 3, 5 + i)]
-            gold = [(k * 7 + i) % 5 for k in kept]
-            cosines = [
-                naive_cosine(
-                    *encoder.encode([f"{year} {name} {k} left", f"{name} {k} right"])
-                )
-                for k in kept
-            ]
+            gold, cosines = [], []
+            for k in (1, 2, *range(4, 5 + i)):
+                pair = [f"{year} {name} {k} left", f"{name} {k} right"]
+                gold.append((k * 7 + i) % 5)
+                cosines.append(naive_cosine(*encoder.encode(pair)))
             values.append(100 * stats.spearmanr(gold, cosines).statistic)
-            sizes.append(len(kept))
+            sizes.append(len(gold))
             all_gold += gold
             all_cosines += cosines
         assert scores[year, "spearman"].value == pytest.approx(

@@ -40,6 +40,34 @@ def unordered(pairs):
     return {frozenset(pair[:2]) for pair in pairs}
 
 
+def sizes(pairs):
+    """The number of pairs of each split."""
+    numbers = []
+    for split in SPLITS:
+        numbers.append(len(pairs[split]))
+    return numbers
+
+
+def every_pair(pairs):
+    """The pairs of all splits."""
+    together = []
+    for split in SPLITS:
+        together += pairs[split]
+    return together
+
+
+def require_sound(pairs, triples):
+    """Labels are balanced, no pair is in two splits, and the texts of a triple differ."""
+    splits = []
+    for split in SPLITS:
+        labels = counts(pairs[split])
+        assert abs(labels[0] - labels[1]) <= 1
+        splits.append(unordered(pairs[split]))
+    assert sum(map(len, splits)) == len(set().union(*splits))
+    for triple in triples:
+        assert len(set(triple)) == 3
+
+
 TABLE_1 = {
     # task: rows of the source, those of the contrast file among them; train, valid, test, contrast
     "SWAG": (choices(93_552, 3), 20_006, (56_131, 18_711, 18_711, 20_006)),
@@ -67,21 +95,15 @@ def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(
     stream, held_out, expected = TABLE_1[task]
     rows = list(stream)
     pairs, triples = build_sets(task, iter(rows), iter(rows[-held_out:]), seed=0)
-    assert tuple(len(pairs[split]) for split in SPLITS) == expected[:3]
-    assert len(triples) == expected[3]
-    for split in SPLITS:
-        labels = counts(pairs[split])
-        assert abs(labels[0] - labels[1]) <= len(pairs[split]) % 2
-    splits = [unordered(pairs[split]) for split in SPLITS]
-    assert sum(map(len, splits)) == len(set().union(*splits))
-    assert all(len(set(triple)) == 3 for triple in triples)
+    assert (*sizes(pairs), len(triples)) == expected
+    require_sound(pairs, triples)
 
 
 def test_pairs_that_belong_together_do_and_others_do_not():
     rows = list(choices(200, 3))
     pairs, triples = build_sets("SWAG", rows, rows, seed=3)
     assert sum(map(len, pairs.values())) == 400
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         number = text.split()[1]
         beginning = f"right {number}" if label else f"wrong {number} "
         assert other.startswith(beginning)
@@ -93,7 +115,7 @@ def test_pairs_that_belong_together_do_and_others_do_not():
 def test_classes_decide_where_texts_have_them():
     rows = list(labelled(300, 5))
     pairs, triples = build_sets("GoEmo", rows, rows, seed=3)
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         assert text != other
         assert (text[-1] == other[-1]) == bool(label)
     assert all(a[-1] == b[-1] != c[-1] and a != b for a, b, c in triples)
@@ -107,14 +129,16 @@ def test_classes_of_two_numberings_are_never_compared():
         for i in range(60)
     ]
     pairs, triples = build_sets("DBpedia", rows, rows, seed=0)
-    for texts in [*(pair[:2] for split in SPLITS for pair in pairs[split]), *triples]:
-        assert len({text.split()[0] for text in texts}) == 1
+    for first, second, _ in every_pair(pairs):
+        assert first.split()[0] == second.split()[0]
+    for text, right, wrong in triples:
+        assert text.split()[0] == right.split()[0] == wrong.split()[0]
 
 
 def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row():
     rows = list(choices(100, 0))
     pairs, triples = build_sets("ST", rows, rows, seed=0)
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         assert other.startswith("right ")
         assert (text.split()[1] == other.split()[1]) == bool(label)
     assert all(a.split()[1] == b.split()[1] != c.split()[1] for a, b, c in triples)
@@ -167,7 +191,7 @@ def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set():
         assert {row.identity for row in chosen} == distinct
         pairs = build_pairs(chosen, Sizes(140, 50, 50, 0), seed)
         splits = [unordered(pairs[split]) for split in SPLITS]
-        assert [len(pairs[split]) for split in SPLITS] == [140, 50, 50]
+        assert sizes(pairs) == [140, 50, 50]
         assert [len(split) for split in splits] == [100, 50, 50]
         assert len(set().union(*splits)) == 200
 
@@ -184,7 +208,7 @@ def test_rows_with_an_empty_text_are_left_out():
 
 def test_a_smaller_source_keeps_the_shares_of_the_splits():
     pairs, triples = build_sets("CQA", choices(1000, 4), choices(30, 4), seed=0)
-    assert [len(pairs[split]) for split in SPLITS] == [1199, 399, 402]
+    assert sizes(pairs) == [1199, 399, 402]
     assert len(triples) == 30
 
 
@@ -200,7 +224,7 @@ def test_a_class_with_one_text_costs_pairs_and_no_balance():
 def test_a_limit_holds_for_each_split():
     rows = list(choices(500, 1))
     pairs, triples = build_sets("CQA", rows, rows, seed=0, limit=50)
-    assert [len(pairs[split]) for split in SPLITS] == [50, 50, 50]
+    assert sizes(pairs) == [50, 50, 50]
     assert len(triples) == 50
 
 
@@ -249,10 +273,8 @@ def test_pythons_own_hashes_decide_nothing():
 @pytest.mark.parametrize("task", SOURCES)
 def test_every_source_is_built_from_its_own_files(task, sentbench_data):
     sets = built_sets(find_files(sentbench_data, task), seed=0)
-    for split in SPLITS:
-        labels = Counter(label for _, _, label in sets.pairs[split])
-        assert abs(labels[0] - labels[1]) <= 1
-        assert bool(labels) == (task != "ROC" or split != "valid")
+    require_sound(sets.pairs, sets.triples)
+    assert (sizes(sets.pairs)[1] == 0) is (task == "ROC")
     held_out = {"ST": 17, "DBpedia": 56, "GoEmo": 32, "ROC": 20, "CQA": 11, "SWAG": 12}
     assert len(sets.triples) == held_out[task]
     name = {"CQA": "dev", "SWAG": "val", "ROC": "Story"}.get(task, "test")
@@ -322,14 +344,5 @@ def test_real_sources_give_their_sizes_with_balanced_labels(task):
             f"needs {SOURCES[task].data}: set SENTBED_DATA to the directory that holds it"
         )
     sets = built_sets(find_files(root, task), seed=0)
-    assert (
-        *(len(sets.pairs[split]) for split in SPLITS),
-        len(sets.triples),
-    ) == EXPECTED[task]
-    pairs = []
-    for split in SPLITS:
-        labels = Counter(label for _, _, label in sets.pairs[split])
-        assert abs(labels[0] - labels[1]) <= 1
-        pairs.append({frozenset(pair[:2]) for pair in sets.pairs[split]})
-    assert sum(map(len, pairs)) == len(set().union(*pairs))
-    assert all(len(set(triple)) == 3 for triple in sets.triples)
+    assert (*sizes(sets.pairs), len(sets.triples)) == EXPECTED[task]
+    require_sound(sets.pairs, sets.triples)
