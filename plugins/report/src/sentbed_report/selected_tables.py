@@ -93,7 +93,6 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
         headers=tuple(headers),
         columns=tuple(columns),
         rows=tuple(rows),
-        is_one_score=True,
     )
 
 
