@@ -51,9 +51,7 @@ def scores_section(data: ReportData, summaries: Sequence[Summary]) -> Section | 
 
 
 def _rows_of_column(
-    summary: Summary,
-    place: int,
-    column: Column,
+    summary: Summary, place: int, column: Column
 ) -> Iterator[Sequence[str]]:
     """Yield a row per encoder: task, metric, evaluator, encoder, and the numbers before and after training."""
     estimates = {row.encoder: row.cells[place] for row in summary.rows}
@@ -63,17 +61,7 @@ def _rows_of_column(
         after = estimates.get(encoder, Estimate())
         if before.value is None and after.value is None:
             continue
-
-        change = interval = interval_of_change = ""
-        if before.value is not None and after.value is not None:
-            change = signed(after.value - before.value, column.digits)
-        if after.scores is not None:
-            low_and_high, _ = mean_interval(after.scores)
-            interval = interval_text(low_and_high, column.digits)
-        if before.scores is not None and after.scores is not None:
-            test = judge([(-1.0, before.scores), (1.0, after.scores)])
-            interval_of_change = interval_text(test.interval, column.digits)
-            change += sign_of(test.p_value)
+        interval, change, interval_of_change = _comparison(before, after, column)
         yield (
             column.heading,
             column.metric,
@@ -85,3 +73,22 @@ def _rows_of_column(
             change,
             interval_of_change,
         )
+
+
+def _comparison(
+    before: Estimate,
+    after: Estimate,
+    column: Column,
+) -> tuple[str, str, str]:
+    """Return the interval of a score after training, its change, and the interval of the change, as texts."""
+    interval = change = interval_of_change = ""
+    if after.scores is not None and column.tested:
+        known, _ = mean_interval(after.scores)
+        interval = interval_text(known, column.digits)
+    if before.value is not None and after.value is not None:
+        change = signed(after.value - before.value, column.digits)
+    if before.scores is not None and after.scores is not None and column.tested:
+        judged = judge([(-1.0, before.scores), (1.0, after.scores)])
+        interval_of_change = interval_text(judged.interval, column.digits)
+        change += sign_of(judged.p_value)
+    return interval, change, interval_of_change
