@@ -156,6 +156,11 @@ class Summary:
     def notes(self) -> tuple[str, ...]:
         """Sentences below the table, such as over what its numbers are means, and how they were tested."""
         notes = [self.over]
+        if self.ranked_within is not None:
+            within = "".join(
+                f", among rows of the same {axis}" for axis in self.ranked_within
+            )
+            notes.append(f"Superscripts: the rank in a column{within}.")
         if self.test:
             notes.append(self.test)
 
@@ -207,9 +212,6 @@ class Summary:
             self.columns,
             tuple(rows),
             self.notes,
-            baseline=self.baseline or "",
-            is_complete=all(row.status == "finished" for row in self.rows),
-            ranked_within=self.ranked_within,
             study=self.study,
         )
 
