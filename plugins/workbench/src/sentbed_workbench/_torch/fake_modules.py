@@ -1,0 +1,306 @@
+"""Sizes of modules, and costs of their passes, counted on tensors without content.
+
+Modules are built on the device `meta`. Of fake tensors PyTorch computes the shapes alone, while its own
+`FlopCounterMode` counts operations and its `MemTracker` the bytes that are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import torch
+from sentbed.errors import ModelError
+from sentbed.protocols import (
+    LABEL,
+    PROGRESS,
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Head,
+    Loss,
+    Pooler,
+)
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from sentbed_workbench.plan_records import LossSize, PassCost, Shapes
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""Precision -> data type of torch."""
+HELD_BESIDE = ("Parameter", "Gradient", "Buffer")
+"""Parts of memory, in the words of `MemTracker`, that are not of a pass but of the module."""
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Return the floating-point operations of attention."""
+    return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+def _attention_gradient(
+    gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
+    """Return the floating-point operations of attention's backward pass."""
+    flops = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]  # as above
+    return int(flops)
+
+
+FUSED = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
+}
+"""Operation that PyTorch's FLOP counter does not know -> function that counts its floating-point operations."""
+
+
+@attrs.frozen(eq=False)
+class FakeBackbone:
+    """A backbone without memory for its weights."""
+
+    built: BuiltBackbone
+    module: torch.nn.Module
+    """Its module, on fake tensors of the mode `tensors`."""
+    tensors: FakeTensorMode
+
+    @property
+    def shapes(self) -> Shapes:
+        """Shapes of the trained parameters, by name."""
+        return _trained_shapes(self.module)
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters, including adapters; tied weights count once."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @property
+    def blocks(self) -> int:
+        """Number of transformer blocks."""
+        lengths = [1]
+        for submodule in self.module.modules():
+            if isinstance(submodule, torch.nn.ModuleList):
+                lengths.append(len(submodule))
+        return max(lengths)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of the weights in bytes, as they are held in memory."""
+        size = 0
+        for parameter in self.module.parameters():
+            size += int(getattr(parameter, "held_bytes", parameter.nbytes))
+        return size
+
+    def copy_bytes(self, precision: str) -> int:
+        """Return the size in bytes of the copy of the weights for encoding in a precision.
+
+        It is 0 if no copy is made, since not all weights are fp32, or since they are on their devices already.
+        """
+        dtypes = {parameter.dtype for parameter in self.module.parameters()}
+        if self.built.dispatched or dtypes != {torch.float32}:
+            return 0
+        return self.parameters * DTYPES[precision].itemsize
+
+
+def fake_backbone(backbone: Backbone, context: BuildContext) -> FakeBackbone:
+    """Build a backbone without memory for its weights; it may ignore `BuildContext.shapes_only`.
+
+    Raises:
+        ModelError: if its module is not PyTorch's.
+    """
+    with torch.device("meta"):
+        built = backbone.build(context)
+    module: Any = built.module
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"its module is a `{type(module).__name__}`, not PyTorch's")
+
+    # Autocast does not support the device `meta`.
+    tensors = FakeTensorMode()
+    with tensors:
+        _replace_tensors(module)
+    return FakeBackbone(built, module.train(), tensors)
+
+
+def _replace_tensors(module: torch.nn.Module) -> None:
+    """Replace the tensors on `meta` by fake tensors on the CPU. Tied weights stay tied."""
+    replaced: dict[Any, Any] = {}
+    for submodule in module.modules():
+        for tensors in (submodule._parameters, submodule._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if tensor not in replaced:
+                    fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+                    if isinstance(tensor, torch.nn.Parameter):
+                        fake = torch.nn.Parameter(fake, tensor.requires_grad)
+                        if hasattr(tensor, "held_bytes"):
+                            fake.held_bytes = tensor.held_bytes  # type: ignore[attr-defined]
+                    replaced[tensor] = fake
+                tensors[name] = replaced[tensor]
+
+
+def _trained_shapes(module: torch.nn.Module) -> Shapes:
+    """Return the shapes of the trained parameters of a module, by name."""
+    shapes = {}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            shapes[name] = tuple(parameter.shape)
+    return shapes
+
+
+def head_shapes(pooler: Pooler, head: Head, width: int) -> Shapes:
+    """Return the shapes of the trained parameters of pooler and head for token states of this width."""
+    layers = torch.nn.ModuleList()
+    with torch.device("meta"):
+        layers.append(pooler.build(width))
+        if head.projection is not None:
+            widths = [pooler.trained_width(width), *head.hidden, head.projection]
+            for before, after in pairwise(widths):
+                layers.append(torch.nn.Linear(before, after, bias=head.bias))
+    return _trained_shapes(layers)
+
+
+def backbone_cost(
+    backbone: FakeBackbone,
+    batches: Sequence[tuple[int, int]],
+    precision: str,
+    device: str,
+    trained: bool,
+) -> PassCost:
+    """Return the cost of a forward pass over batches and, if `trained`, of one backward pass after all of them.
+
+    Args:
+        backbone: the backbone.
+        batches: number of texts and length in tokens of each batch.
+        precision: precision of the computation, a key of `DTYPES`.
+        device: name of the runtime; on `cuda`, attention keeps no matrix of scores for the backward pass.
+        trained: whether there is a backward pass.
+    """
+    dtype = DTYPES[precision]
+    with ExitStack() as stack:
+        stack.enter_context(backbone.tensors)
+        if device == "cuda":
+            stack.enter_context(_AttentionOfGPU())
+        stack.enter_context(torch.set_grad_enabled(trained))
+        if trained:
+            # Gradients are held beside the states of a pass: those of the chunk before it.
+            for parameter in backbone.module.parameters():
+                if parameter.requires_grad:
+                    parameter.grad = torch.zeros_like(parameter)
+        counter = stack.enter_context(_Counter(backbone.module))
+        sums = []
+        with torch.autocast("cpu", dtype, dtype != torch.float32):
+            for texts, length in batches:
+                ids = torch.zeros(texts, length, dtype=torch.long)
+                counter.memory.reset_mod_stats()
+                sums.append(_sum_of_states(backbone.module(ids, None)))
+        total = torch.stack(sums).sum()
+        if total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]  # as above
+    backbone.module.zero_grad(set_to_none=True)
+    return counter.cost()
+
+
+def _sum_of_states(states: Any) -> torch.Tensor:
+    """Return a scalar that depends on all states that a pooler may read."""
+    tensors = [*(states.layers or ()), states.last_hidden_state]
+    if states.decoder_state is not None:
+        tensors[-1] = states.decoder_state
+    sums = [tensor.float().sum() for tensor in tensors]
+    return torch.stack(sums).sum()
+
+
+def loss_size(
+    loss: Loss,
+    width: int,
+    rows: int,
+    columns: Collection[str],
+) -> LossSize:
+    """Return the size of a loss, and its cost for `rows` rows of vectors of this width."""
+    state = {}
+    with FakeTensorMode(), torch.device("cpu"):
+        module = loss.build(width).train()
+        if "state" in loss.needs:
+            state = module.initial_state()
+        with _Counter(module) as counter:
+            arguments = [dict(_loss_inputs(loss, width, rows, columns))]
+            if "state" in loss.needs:
+                arguments.append(state)
+            output = module(*arguments).loss
+            if output.requires_grad:
+                output.backward()
+
+    state_bytes = sum(tensor.nbytes for tensor in state.values())
+    return LossSize(_trained_shapes(module), state_bytes, counter.cost())
+
+
+def _loss_inputs(
+    loss: Loss,
+    width: int,
+    rows: int,
+    columns: Collection[str],
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the inputs of a loss by name, with zeros as values."""
+    if "progress" in loss.needs:
+        yield PROGRESS, torch.tensor(0.0)
+    for column in sorted(columns):
+        if column == LABEL:
+            yield column, torch.zeros(rows, dtype=torch.int64)
+        elif column in loss.numbers:
+            yield column, torch.zeros(rows)
+        else:
+            yield column, torch.zeros(rows, width, requires_grad=True)
+            if "text-ids" in loss.needs:
+                yield f"{column}.id", torch.zeros(rows, dtype=torch.int64)
+
+
+class _Counter:
+    """Counts the operations in its context, and the bytes in memory beside a module's weights and gradients."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.memory = MemTracker()
+        self.memory.track_external(module)
+        self.flops = FlopCounterMode(display=False, custom_mapping=FUSED)
+        self.modes = ExitStack()
+
+    def __enter__(self) -> _Counter:
+        self.modes.enter_context(self.memory)
+        self.modes.enter_context(self.flops)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.modes.close()
+
+    def cost(self) -> PassCost:
+        """Return what was counted."""
+        peak = 0
+        for parts in self.memory.get_tracker_snapshot("peak").values():
+            peak += sum(size for part, size in parts.items() if _is_of_pass(part))
+        return PassCost(self.flops.get_total_flops(), peak)
+
+
+def _is_of_pass(part: Any) -> bool:
+    """Whether a part of the memory belongs to the pass. The total is not a part."""
+    return part != "Total" and getattr(part, "value", part) not in HELD_BESIDE
+
+
+class _AttentionOfGPU(TorchFunctionMode):
+    """Turns off dropout in attention, so that no mask is kept: GPU kernels draw it again in the backward pass."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            named["dropout_p"] = 0.0
+        return func(*args, **named)
