@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentbed.errors import DataError, RunError, printable
+from sentbed.errors import DataError, RunError
 
 SUMS_FILE = "checksums.json"
 """Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
@@ -97,13 +97,13 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically, as `atomic_file` does. Control characters of a text are escaped by `printable`.
+    """Write a file atomically, as `atomic_file` does.
 
     Raises:
         RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
     if isinstance(content, str):
-        content = printable(content).encode()
+        content = content.encode()
     with atomic_file(path) as stream:
         stream.write(content)
 

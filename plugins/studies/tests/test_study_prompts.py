@@ -129,7 +129,7 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
             "two prompts have the label `a {text}`; give each its own",
         ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
-        ('["a {text}", { label = "" }]', "is empty or has control characters"),
+        ('["a {text}", { label = "" }]', "is empty; give the prompt"),
     ],
 )
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
