@@ -131,7 +131,7 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(kind, tmp_path):
     context = BuildContext(tuple, needs=needs, shapes_only=True)
     fake = fake_backbone(encoder.recipe.backbone, context)
     batch = (1, round(measured["tokens"]))
-    planned = backbone_cost(fake, [batch], "fp32", "cpu", False).flops / 1e9
+    planned = backbone_cost(fake, [batch], "fp32", "cpu", False).operations / 1e9
     # A random model has as many words as its tokenizer, the plan as many as it may; they decide no product.
     assert measured["operations"] == pytest.approx(planned, rel=1e-6)
 

@@ -79,7 +79,7 @@ def plan(
 
 def _record(resource_plan: Plan) -> dict[str, Any]:
     """Return all numbers of a plan for JSON, in bytes and operations."""
-    from sentbed_workbench.plan_records import count
+    from sentbed_workbench.module_sizes import count
 
     device = resource_plan.device
     encoders: dict[str, dict[str, Any]] = {}
@@ -190,7 +190,6 @@ STAGE: tuple[Row, ...] = (
     ("", "lengths", str),
     ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP per step"),
     ("memory", "memory", _parts),
-    ("validation", "evaluating", _parts),
     ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
     ("advice", "advice", str),
 )

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import EncoderRecipe
 
+from sentbed_workbench.module_sizes import Shapes, count
 from sentbed_workbench.planned_device import Device
 
 if TYPE_CHECKING:
     from sentbed_workbench._torch.fake_modules import FakeBackbone
-
-Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Name of a parameter -> its shape."""
-
-
-@attrs.frozen
-class PassCost:
-    """Cost of passes of a module."""
-
-    flops: float = 0.0
-    """Floating-point operations; a multiply-add counts as two."""
-    peak_bytes: int = 0
-    """Most bytes in memory at a time, beside the module's weights and gradients."""
-
-
-@attrs.frozen(eq=False)
-class LossSize:
-    """Size of a loss, and the cost of its passes for a batch."""
-
-    shapes: Shapes = attrs.field(factory=dict)
-    """Shapes of its parameters, by name."""
-    state_bytes: int = 0
-    """Size in bytes of the state that it keeps between steps."""
-    cost: PassCost = attrs.field(factory=PassCost)
-    """Cost of its forward and backward pass, with the vectors that it gets."""
 
 
 @attrs.frozen(eq=False)
@@ -106,10 +81,6 @@ class StagePlan:
     """Floating-point operations per step on all devices."""
     memory: Mapping[str, int] = attrs.field(factory=dict)
     """Memory in bytes of one device during training, by part; see docs/machine.md."""
-    evaluating: Mapping[str, int] = attrs.field(factory=dict)
-    """Memory in bytes of one device during validation, by part."""
-    peak: int | None = None
-    """Memory in bytes of one device: the larger of the memory during training and during validation."""
     fits: bool | None = None
     """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""
@@ -126,8 +97,3 @@ class Plan:
     stages: tuple[StagePlan, ...]
     encoding: Mapping[str, int]
     """Memory in bytes of one device during evaluations outside of stages, by part."""
-
-
-def count(shapes: Shapes) -> int:
-    """Return the total number of elements of tensors of these shapes."""
-    return sum(map(math.prod, shapes.values()))

@@ -16,15 +16,8 @@ import attrs
 from sentbed.errors import ModelError, SentbedError, foreign
 from sentbed.protocols import BuildContext, Component, Recipe, Stage
 
-from sentbed_workbench.plan_records import (
-    EncoderPlan,
-    LossSize,
-    PassCost,
-    Plan,
-    Shapes,
-    StagePlan,
-    count,
-)
+from sentbed_workbench.module_sizes import LossSize, Shapes, count
+from sentbed_workbench.plan_records import EncoderPlan, Plan, StagePlan
 from sentbed_workbench.planned_device import Device, device_of
 from sentbed_workbench.sampled_texts import (
     SampledTexts,
@@ -33,6 +26,8 @@ from sentbed_workbench.sampled_texts import (
 )
 
 if TYPE_CHECKING:
+    from sentbed_common.pass_cost import PassCost
+
     from sentbed_workbench._torch.fake_modules import FakeBackbone
 
 T = TypeVar("T")
@@ -42,8 +37,6 @@ FILLED = 0.8
 In short runs, allocators took up to 28 % more than was in use."""
 PADDING = 1.1
 """Approximate number of computed tokens, including padding, per token of a batch."""
-TRAINING_ONLY = ("gradients", "activations", "loss")
-"""Parts of the memory that are freed before a validation."""
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -145,20 +138,17 @@ class Planner:
 
         held = step.held_memory(optimizer_bytes or 0)
         chunk = min(stage.micro_batch or rows, step.device_rows)
-        memory = _without_zeros({**held, "activations": self._activations(step, chunk)})
-        evaluating = self._validation_memory(step, held)
-        peak = max(sum(memory.values()), sum(evaluating.values()))
-        fits = fits_on(peak, device)
+        flops, activations = self._cost_of_step(step, chunk)
+        memory = _without_zeros({**held, "activations": activations})
+        fits = fits_on(sum(memory.values()), device)
         advice = ""
         if fits is False:
             advice = self._advice(step, held)
         return attrs.evolve(
             planned,
             trained_parameters=count(step.trained_shapes()),
-            flops_a_step=device.count * self._flops(step, chunk),
+            flops_a_step=device.count * flops,
             memory=memory,
-            evaluating=evaluating,
-            peak=peak,
             fits=fits,
             advice=advice,
             problems=tuple(problems),
@@ -211,8 +201,6 @@ class Planner:
         trained: bool,
     ) -> PassCost:
         """Return the cost of a forward pass of an encoder over batches and, if `trained`, of a backward pass."""
-        if not batches:
-            return PassCost()
 
         def count_pass() -> PassCost:
             from sentbed_workbench._torch.fake_modules import backbone_cost
@@ -227,59 +215,26 @@ class Planner:
             count_pass, *key, device.precision, device.kind, "trained", trained
         )
 
-    def _activations(self, step: _Step, chunk: int) -> int:
-        """Return the bytes that the passes of a step take beside weights and gradients, with `chunk` rows each."""
-        largest = 0
-        total = 0
-        for name in step.trained:
-            batches = step.batches(name, chunk)
-            cost = self._cost(step.encoders[name], batches, step.device, trained=True)
-            total += cost.peak_bytes
-        for name, batches in step.passes_without_gradient(chunk):
-            cost = self._cost(step.encoders[name], batches, step.device, trained=False)
-            largest = max(largest, cost.peak_bytes)
-        return max(total, largest)
-
-    def _flops(self, step: _Step, chunk: int) -> float:
-        """Return the floating-point operations of a step on one device, which passes `chunk` rows at a time."""
-        flops = step.loss.cost.flops
+    def _cost_of_step(self, step: _Step, chunk: int) -> tuple[float, int]:
+        """Return the operations of a step on one device, and the bytes of its passes over `chunk` rows each."""
+        flops = step.loss.flops
         chunks = step.device_rows / chunk
+        activations = 0
         for name in step.trained:
-            encoder = step.encoders[name]
-            batches = step.batches(name, chunk)
+            encoder, batches = step.encoders[name], step.batches(name, chunk)
             trained = self._cost(encoder, batches, step.device, trained=True)
-            flops += chunks * trained.flops
+            flops += chunks * trained.operations
+            activations += trained.peak_bytes
             if chunks > 1:
                 # With gradient caching, each text passes forward twice.
                 forward = self._cost(encoder, batches, step.device, trained=False)
-                flops += chunks * forward.flops
+                flops += chunks * forward.operations
+
         for name, batches in step.passes_without_gradient(chunk):
             cost = self._cost(step.encoders[name], batches, step.device, trained=False)
-            flops += chunks * cost.flops
-        return flops
-
-    def _validation_memory(
-        self, step: _Step, held: Mapping[str, int]
-    ) -> Mapping[str, int]:
-        """Return the memory in bytes during a validation, by part; `held` is what a training holds.
-
-        The result is empty if the stage has no validation, or if the size of a validated encoder is unknown.
-        """
-        names: set[str] = set()
-        for validation in (step.stage.validate, *step.stage.watch):
-            if validation is not None:
-                names.add(validation.encoder or step.trained[0])
-                names.update(filter(None, [validation.second]))
-        if not names or any(step.encoders[name].fake is None for name in names):
-            return {}
-
-        parts = dict(held)
-        for name in TRAINING_ONLY:
-            parts.pop(name, None)
-        others = {}
-        for name in sorted(names - set(step.stage.freeze)):
-            others[name] = step.encoders[name]
-        return {**self._encoding_memory(others, step.device), **parts}
+            flops += chunks * cost.operations
+            activations = max(activations, cost.peak_bytes)
+        return flops, activations
 
     def _encoding_memory(
         self,
@@ -290,37 +245,32 @@ class Planner:
 
         It is empty if the size of an encoder is unknown.
         """
-        weights = copies = largest = 0
+        weights = activations = 0
         for encoder in encoders.values():
             if encoder.fake is None:
                 return {}
             length = min(encoder.recipe.max_length, encoder.fake.built.max_length)
             batch = (max(1, device.token_budget // length), length)
             cost = self._cost(encoder, [batch], device, trained=False)
-            largest = max(largest, cost.peak_bytes)
+            activations = max(activations, cost.peak_bytes)
             weights += encoder.weight_bytes
-            copies += encoder.fake.copy_bytes(device.precision)
+            weights += encoder.fake.copy_bytes(device.precision)
         return _without_zeros(
             {
                 "weights": weights,
-                "encoding copies": copies,
-                "encoding buffers": largest,
+                "activations": activations,
                 "libraries": device.libraries,
             }
         )
 
     def _advice(self, step: _Step, held: Mapping[str, int]) -> str:
-        """Return advice if a step or a validation does not fit; `held` is what a training holds."""
+        """Return advice if a step does not fit; `held` is the memory that it holds beside activations."""
         chunk = step.device_rows
-        while chunk >= 1:
-            size = sum(held.values()) + self._activations(step, chunk)
-            if fits_on(size, step.device):
-                break
-            chunk = _power_of_two_below(chunk)
-        if chunk == step.device_rows:
-            return "training fits, a validation beside it does not; hold the weights in a smaller `dtype`"
-        if chunk >= 1:
-            return f"set `micro_batch = {chunk}` in the stage"
+        while chunk > 1:
+            chunk = math.ceil(chunk / 2)
+            _, activations = self._cost_of_step(step, chunk)
+            if fits_on(sum(held.values()) + activations, step.device):
+                return f"set `micro_batch = {chunk}` in the stage"
 
         advice = "train less of the model (`lora` or `freeze` of the backbone)"
         if step.device.kind in ("cuda", "tpu"):
@@ -413,10 +363,11 @@ class _Step:
     ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
         """Yield encoders that encode without gradient, momentum copies and frozen ones, with their batches."""
         for name in self.trained:
-            yield name, self.batches(name, rows, keys=True)
+            keys = self.batches(name, rows, keys=True)
+            if keys:
+                yield name, keys
         for name in self.stage.freeze:
-            both = self.batches(name, rows) + self.batches(name, rows, keys=True)
-            yield name, both
+            yield name, self.batches(name, rows) + self.batches(name, rows, keys=True)
 
     def held_memory(self, optimizer_bytes: int) -> Mapping[str, int]:
         """Return the memory in bytes of what is held through a step, by part."""
@@ -438,18 +389,17 @@ class _Step:
             if self.stage.ema is not None:
                 averages += average_bytes
 
-        copies = 0
         for name in self.stage.freeze:
-            copies += self.encoders[name].backbone.copy_bytes(self.device.precision)
+            # A frozen encoder computes with a copy of its weights.
+            weights += self.encoders[name].backbone.copy_bytes(self.device.precision)
         return _without_zeros(
             {
                 "weights": weights,
                 "gradients": 4 * count(self.trained_shapes()) // shards,
                 "optimizer": optimizer_bytes // shards,
                 "averages": averages,
-                "loss": self.loss.cost.peak_bytes,
+                "loss": self.loss.peak_bytes,
                 "queue": self.loss.state_bytes,
-                "frozen copies": copies,
                 "libraries": self.device.libraries,
             }
         )
@@ -460,16 +410,6 @@ def fits_on(size: int, device: Device) -> bool | None:
     if device.memory is None:
         return None
     return size <= FILLED * device.memory
-
-
-def _power_of_two_below(number: int) -> int:
-    """Return the largest power of two below a positive number; 0 for 1."""
-    power = 1
-    while 2 * power < number:
-        power *= 2
-    if power < number:
-        return power
-    return 0
 
 
 def _without_zeros(parts: Mapping[str, int]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Sizes of modules, and costs of their passes, counted on tensors without content.
 
-Modules are built on the device `meta`. Of fake tensors PyTorch computes the shapes alone, while its own
-`FlopCounterMode` counts operations and its `MemTracker` the bytes that are in memory.
+Modules are built on the device `meta`. Of fake tensors PyTorch computes the shapes alone, while operations and
+bytes in memory are counted.
 """
 
 from __future__ import annotations
@@ -24,41 +24,14 @@ from sentbed.protocols import (
     Loss,
     Pooler,
 )
+from sentbed_common.pass_cost import PassCost, pass_cost
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed._tools.mem_tracker import MemTracker
 from torch.overrides import TorchFunctionMode
-from torch.utils.flop_counter import (
-    FlopCounterMode,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
 
-from sentbed_workbench.plan_records import LossSize, PassCost, Shapes
+from sentbed_workbench.module_sizes import LossSize, Shapes
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Precision -> data type of torch."""
-HELD_BESIDE = ("Parameter", "Gradient", "Buffer")
-"""Parts of memory, in the words of `MemTracker`, that are not of a pass but of the module."""
-
-
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    """Return the floating-point operations of attention."""
-    return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]  # torch has no types for it
-
-
-def _attention_gradient(
-    gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
-) -> int:
-    """Return the floating-point operations of attention's backward pass."""
-    flops = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]  # as above
-    return int(flops)
-
-
-FUSED = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
-}
-"""Operation that PyTorch's FLOP counter does not know -> function that counts its floating-point operations."""
 
 
 @attrs.frozen(eq=False)
@@ -183,28 +156,29 @@ def backbone_cost(
         trained: whether there is a backward pass.
     """
     dtype = DTYPES[precision]
+
+    def passes() -> None:
+        sums = []
+        with torch.autocast("cpu", dtype, dtype != torch.float32):
+            for texts, length in batches:
+                ids = torch.zeros(texts, length, dtype=torch.long)
+                sums.append(_sum_of_states(backbone.module(ids, None)))
+        total = torch.stack(sums).sum()
+        if total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
+
     with ExitStack() as stack:
         stack.enter_context(backbone.tensors)
         if device == "cuda":
             stack.enter_context(_AttentionOfGPU())
         stack.enter_context(torch.set_grad_enabled(trained))
-        if trained:
-            # Gradients are held beside the states of a pass: those of the chunk before it.
-            for parameter in backbone.module.parameters():
-                if parameter.requires_grad:
-                    parameter.grad = torch.zeros_like(parameter)
-        counter = stack.enter_context(_Counter(backbone.module))
-        sums = []
-        with torch.autocast("cpu", dtype, dtype != torch.float32):
-            for texts, length in batches:
-                ids = torch.zeros(texts, length, dtype=torch.long)
-                counter.memory.reset_mod_stats()
-                sums.append(_sum_of_states(backbone.module(ids, None)))
-        total = torch.stack(sums).sum()
-        if total.requires_grad:
-            total.backward()  # type: ignore[no-untyped-call]  # as above
+        # Gradients are held beside the states of a pass: those of the chunk before it.
+        for parameter in backbone.module.parameters():
+            if parameter.requires_grad and trained:
+                parameter.grad = torch.zeros_like(parameter)
+        cost = pass_cost(passes)
     backbone.module.zero_grad(set_to_none=True)
-    return counter.cost()
+    return cost
 
 
 def _sum_of_states(states: Any) -> torch.Tensor:
@@ -228,7 +202,8 @@ def loss_size(
         module = loss.build(width).train()
         if "state" in loss.needs:
             state = module.initial_state()
-        with _Counter(module) as counter:
+
+        def passes() -> None:
             arguments = [dict(_loss_inputs(loss, width, rows, columns))]
             if "state" in loss.needs:
                 arguments.append(state)
@@ -236,8 +211,11 @@ def loss_size(
             if output.requires_grad:
                 output.backward()
 
+        cost = pass_cost(passes)
+
     state_bytes = sum(tensor.nbytes for tensor in state.values())
-    return LossSize(_trained_shapes(module), state_bytes, counter.cost())
+    shapes = _trained_shapes(module)
+    return LossSize(shapes, state_bytes, cost.operations, cost.peak_bytes)
 
 
 def _loss_inputs(
@@ -258,36 +236,6 @@ def _loss_inputs(
             yield column, torch.zeros(rows, width, requires_grad=True)
             if "text-ids" in loss.needs:
                 yield f"{column}.id", torch.zeros(rows, dtype=torch.int64)
-
-
-class _Counter:
-    """Counts the operations in its context, and the bytes in memory beside a module's weights and gradients."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.memory = MemTracker()
-        self.memory.track_external(module)
-        self.flops = FlopCounterMode(display=False, custom_mapping=FUSED)
-        self.modes = ExitStack()
-
-    def __enter__(self) -> _Counter:
-        self.modes.enter_context(self.memory)
-        self.modes.enter_context(self.flops)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.modes.close()
-
-    def cost(self) -> PassCost:
-        """Return what was counted."""
-        peak = 0
-        for parts in self.memory.get_tracker_snapshot("peak").values():
-            peak += sum(size for part, size in parts.items() if _is_of_pass(part))
-        return PassCost(self.flops.get_total_flops(), peak)
-
-
-def _is_of_pass(part: Any) -> bool:
-    """Whether a part of the memory belongs to the pass. The total is not a part."""
-    return part != "Total" and getattr(part, "value", part) not in HELD_BESIDE
 
 
 class _AttentionOfGPU(TorchFunctionMode):

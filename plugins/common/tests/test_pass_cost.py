@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_evaluators._torch.pass_cost import (
+from sentbed_common.pass_cost import (
     PassCost,
     parameters,
     pass_cost,
