@@ -16,8 +16,8 @@ from sentbed_evaluators import (
     transfer_files,
 )
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import SentEvalSTS
 
 COVERAGE: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "coverage.toml").read_text("utf-8")

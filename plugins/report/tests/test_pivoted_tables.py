@@ -57,7 +57,7 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of):
     ]
     latex = to_latex(table)
     assert r"\multicolumn{4}{c}{loss}" in latex
-    assert "Bold: the best of the table; underlined: the second best." in latex
+    assert "Bold: the best; underlined: the second best." in latex
 
 
 def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(study_of):

@@ -149,7 +149,7 @@ def test_figures_are_listed_and_written(place, tmp_path):
     ("words", "code", "error"),
     [
         (["cost"], 1, r"no figure `cost`; its figures are `scores`, .*`numbers`"),
-        (["--width", "0.05"], 1, r"must be 0\.5 to 50"),
+        (["--width", "0.05"], 2, r"not in the range 0\.5<=x<=50"),
         (
             ["scores", "numbers", "-o", "a.pdf"],
             2,

@@ -53,16 +53,6 @@ def _shape(parameter: Any) -> tuple[int, ...]:
     return tuple(parameter.shape)
 
 
-def _linear(
-    x: torch.Tensor,
-    *_: Any,
-    out_val: torch.Tensor,
-    **__: Any,
-) -> int:
-    """Return the operations of a linear layer with inputs `x` and outputs `out_val`."""
-    return 2 * out_val.numel() * x.shape[-1]
-
-
 def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -97,11 +87,8 @@ _COUNTS: dict[Any, Callable[..., int]] = {
 }
 """Operation -> function that returns its floating-point operations, from its arguments and its result.
 
-PyTorch's own `flop_registry` lacks some operations of a CPU.
+PyTorch's own `flop_registry` lacks the attention of a CPU.
 """
-
-if torch._C._has_mkldnn:
-    _COUNTS[torch.ops.mkldnn._linear_pointwise] = _linear
 
 
 class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
@@ -136,7 +123,7 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             self.operations += count(*args, **named, out_val=result)
         for key, tensor in _storages(result).items():
             # Views and results in place have the storage of an argument.
-            if key and key not in arguments and key not in self.storages:
+            if key not in arguments and key not in self.storages:
                 self._add_storage(tensor, key)
         return result
 
@@ -162,12 +149,5 @@ def _storages(tree: object) -> dict[int, torch.Tensor]:
     storages = {}
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
-            storages[_storage_address(leaf)] = leaf
+            storages[int(leaf.untyped_storage()._cdata)] = leaf
     return storages
-
-
-def _storage_address(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage; 0 if it has no storage, as with weights packed by oneDNN."""
-    if tensor.is_mkldnn:
-        return 0
-    return int(tensor.untyped_storage()._cdata)

@@ -42,7 +42,7 @@ def selected_tables(
     data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
     data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     data = _only(data, "metric", metric, attrgetter("metric"))
-    summaries = summarise(data, start=not of_studies)
+    summaries = summarise(data, start=not of_studies, all_pairs=of_studies)
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
@@ -93,7 +93,6 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
         headers=tuple(headers),
         columns=tuple(columns),
         rows=tuple(rows),
-        is_one_score=True,
     )
 
 

@@ -312,10 +312,10 @@ def report(directory: str) -> None:
 )
 @click.option(
     "--width",
-    type=float,
+    type=click.FloatRange(0.5, 50),
     default=3.3,
     show_default=True,
-    help="Inches, 0.5 to 50.",
+    help="Inches.",
 )
 @click.option("--height", type=float, help="Inches; by default as in the report.")
 @click.option(

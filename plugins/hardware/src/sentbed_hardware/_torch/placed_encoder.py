@@ -300,14 +300,15 @@ class TorchEncoder(ModuleEncoder):
         names = self.processes.results(ModuleEncoder.broken_weight, self)
         return next(filter(None, names), None)
 
-    def save(self, directory: Path) -> Mapping[str, str]:
+    def save(self, directory: Path) -> None:
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         if not self.processes.sharded:
-            return super().save(directory)
+            super().save(directory)
+            return
 
         weights = self.processes.together(type(self)._gather_weights, self)
         with in_place(self.module, weights):
-            return super().save(directory)
+            super().save(directory)
 
     def _gather_weights(self) -> dict[int, nn.Parameter]:
         """Return the sharded weights, gathered on the host of the first process; see `gather_weights` of

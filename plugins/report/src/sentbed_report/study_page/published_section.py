@@ -18,7 +18,7 @@ from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Link, Table
+from sentbed_report.tables.table import Header, Link, Table
 
 
 def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -57,8 +57,7 @@ def expected_table(
 ) -> Table:
     """Return a table of measured and expected numbers. The expected numbers have the heading `name`.
 
-    `cells` has, for each row, the name of the study's cell whose score was measured. It is empty in the report of
-    a single run, and the table then has no column for it.
+    `cells` has, for each row, the name of the study's cell whose score was measured; it is empty for a run.
     """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
@@ -70,13 +69,12 @@ def expected_table(
         "source",
     )
 
-    headers = ["cell", "number"] if cells else ["number"]
     lines: list[list[Value]] = []
-    for place, row in enumerate(rows):
+    for cell, row in zip(cells or [""] * len(rows), rows, strict=True):
         verdict = Link(expected_verdict(row), "", expected_kind(row))
         lines.append(
             [
-                *cells[place : place + 1],
+                cell,
                 row.key,
                 row.found,
                 row.value,
@@ -86,6 +84,7 @@ def expected_table(
                 row.source,
             ]
         )
+    headers = [Header("cell", shown=bool(cells)), Header("number")]
     return table_of("", headers, columns, lines)
 
 

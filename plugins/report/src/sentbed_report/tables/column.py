@@ -8,19 +8,12 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Direction
 
-from sentbed_report.formatting import (
-    count_text,
-    duration,
-    number,
-    probability,
-    share,
-    signed,
-)
+from sentbed_report.formatting import number, probability, signed
 
 AVERAGE = "AVG"
 """Task of every average over tasks, whether the evaluator reports it or the report computes it."""
 
-Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
+Form: TypeAlias = Literal["number", "signed", "count", "p-value"]
 """How the numbers of a column are printed."""
 
 
@@ -56,13 +49,6 @@ class Column:
         return self.task
 
     @property
-    def full_heading(self) -> str:
-        """The heading, with the heading of its group in front if it has a group."""
-        if not self.group:
-            return self.heading
-        return f"{self.group}: {self.heading}"
-
-    @property
     def task_and_part(self) -> str:
         """The task, with `part` if it is an average in which tasks are missing."""
         if not self.part:
@@ -91,6 +77,13 @@ class Column:
         """Whether cells are ranked by the column: higher or lower numbers are better in it, and it is no cost."""
         return self.direction != "none" and not self.cost
 
+    @property
+    def tested(self) -> bool:
+        """Whether cells are tested against the baseline; not in costs, and not in a mean of several metrics."""
+        if self.average and not self.protocol and self.direction == "none":
+            return False
+        return not self.cost
+
     def text(self, value: float | None) -> str:
         """Return a number of the column as text, as `form` and `digits` say."""
         if value is None or self.form == "number":
@@ -98,12 +91,8 @@ class Column:
         if self.form == "signed":
             return signed(value, self.digits)
         if self.form == "count":
-            return count_text(value)
-        if self.form == "p-value":
-            return probability(value)
-        if self.form == "share":
-            return share(value)
-        return duration(value)
+            return f"{value:,.0f}"
+        return probability(value)
 
 
 def heading_of(column: Column, several_metrics: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import attrs
 from sentbed.protocols import ExpectedRow
 
+from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.difference import Judged
 
 Place: TypeAlias = Literal[1, 2]
@@ -21,23 +22,21 @@ MEAN_DECIMALS = 9
 """Number of decimals to which means are rounded before they are compared, since means have rounding errors."""
 
 
-@attrs.frozen
+@attrs.define
 class Estimate:
-    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number."""
+    """A number of a table, with its quantities. Except p-values, they have the unit of the number.
+
+    What compares the numbers of a table, such as a test, adds its result to them.
+    """
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> number under this seed, if the number is a mean over seeds; otherwise empty."""
     value: float | None = attrs.field()
     """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
-    """Sample standard deviation over the seeds, or over the cells or pairs that `count` counts; None for fewer
-    than two."""
+    """Sample standard deviation over the seeds; None for fewer than two."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the number; None if it is unknown."""
-    change: float | None = None
-    """Difference from the number of the same encoder before training; None if there is no such number."""
-    count: int | None = None
-    """Number of cells, or of pairs of cells, over which the number is a mean; None for other numbers."""
     place: Place | None = None
     """Whether the number is the best or the second best of its column; None if it is neither."""
     rank: int | None = None
@@ -49,6 +48,13 @@ class Estimate:
     """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
     """Published numbers with which the number is compared; empty if there are none."""
+    scores: CellScores | None = attrs.field(default=None, eq=False, repr=False)
+    """Scores of which the number is the mean, with their items; None for other numbers."""
+
+    @classmethod
+    def of_scores(cls, scores: CellScores) -> Estimate:
+        """Return the mean of scores over their seeds."""
+        return cls(scores.by_seed, degenerate=scores.degenerate, scores=scores)
 
     @value.default
     def _mean_over_seeds(self) -> float | None:
