@@ -74,16 +74,16 @@ def _attention_gradient(
     **__: Any,
 ) -> int:
     """Return the operations of the backward pass of attention."""
-    flops = sdpa_backward_flop_count(
-        gradient.shape, query.shape, key.shape, value.shape
-    )  # type: ignore[no-untyped-call]  # torch has no types for it
+    shapes = [gradient.shape, query.shape, key.shape, value.shape]
+    flops = sdpa_backward_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch has no types for it
     return int(flops)
 
 
+_ATEN = torch.ops.aten
 _COUNTS: dict[Any, Callable[..., int]] = {
     **flop_registry,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
 """Operation -> function that returns its floating-point operations, from its arguments and its result.
 
