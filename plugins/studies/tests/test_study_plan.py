@@ -81,7 +81,7 @@ def test_the_memory_of_a_run_is_that_of_its_largest_stage(work):
     class Known(Planner):
         def plan(self, recipe):
             peak = int(recipe.stage[-1].optimizer.lr * 10**9)
-            stages = (StagePlan("tune", peak=peak),)
+            stages = (StagePlan("tune", memory={"weights": peak}),)
             return Plan(Device("cpu"), {}, stages, {"weights": 10**8})
 
     assert largest_memory(work, Known()) == 5 * 10**8

@@ -37,9 +37,9 @@ def _models(study: Study) -> list[str]:
             models[name] = f"{name} (size unknown)"
             untrained = attrs.evolve(run.recipe, stage=(), evaluate=())
             for planned in planner.plan(untrained).encoders.values():
-                if planned.recipe == encoder and planned.size is not None:
-                    millions = planned.size.parameters / 1e6
-                    gigabytes = planned.size.parameters * 4 / 1e9
+                if planned.recipe == encoder and planned.fake is not None:
+                    millions = planned.fake.parameters / 1e6
+                    gigabytes = planned.fake.parameters * 4 / 1e9
                     models[name] = (
                         f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
                     )

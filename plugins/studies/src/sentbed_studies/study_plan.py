@@ -177,8 +177,8 @@ def largest_memory(work: Work, planner: Planner) -> int | None:
             plan = planner.plan(recipe)
         except SentbedError:
             return None
-        peaks = [stage.peak or 0 for stage in plan.stages]
-        largest = max(largest, sum(plan.encoding.values()), *peaks)
+        for memory in (plan.encoding, *(stage.memory for stage in plan.stages)):
+            largest = max(largest, sum(memory.values()))
     return largest or None
 
 
