@@ -31,11 +31,11 @@ def score_plots(
     data: StudyData, summaries: Sequence[Summary], task: str
 ) -> Iterator[Plot]:
     """Draw the cells of each ranked table with the intervals of their differences from the best cell."""
-    for summary in _ranked(summaries):
+    for summary, place in _ranked_columns(summaries):
         dots = score_dots(summary)
         if len(dots) > 1:
             caption = "Line: the interval of the difference from the best cell."
-            label = _score_label(summary, len(summary.columns) - 1)
+            label = _score_label(summary, place)
             yield dots_plot(title_of(summary), label, dots, dots[0].value, caption)
 
 
@@ -85,10 +85,7 @@ def numeric_axis_plots(
     data: StudyData, summaries: Sequence[Summary], task: str
 ) -> Iterator[Plot]:
     """Draw the scores of a task, by default of the last column, over each axis whose labels set numbers."""
-    for summary in _ranked(summaries):
-        place = place_of_task(summary, task)
-        if place is None:
-            continue
+    for summary, place in _ranked_columns(summaries, task):
         for axis in data.axes:
             if axis.numbers is not None and len(set(axis.numbers)) > 1:
                 yield from _over_axis(data, summary, place, axis)
@@ -152,10 +149,7 @@ def cost_plots(
     import pandas
 
     costs, cost = _costs(data, summaries)
-    for summary in _ranked(summaries):
-        place = place_of_task(summary, task)
-        if place is None:
-            continue
+    for summary, place in _ranked_columns(summaries, task):
         points = []
         for row in summary.rows:
             y = row.cells[place]
@@ -234,7 +228,7 @@ def study_figures(
         RunError: if no table has the task.
     """
     tasks: dict[str, None] = {}
-    for summary in _ranked(summaries):
+    for summary in summaries:
         tasks |= dict.fromkeys(column.task for column in summary.columns)
     if task and task not in tasks:
         raise RunError(
@@ -265,19 +259,21 @@ def figure_named(figures: Mapping[str, Plot], name: str) -> Plot:
     raise RunError(f"the study has no figure `{name}`; {choices}")
 
 
-def place_of_task(summary: Summary, task: str) -> int | None:
-    """Return the index of a task's first column, of the last column if `task` is empty; None without the task."""
-    if not task:
-        return len(summary.columns) - 1
-    for place, column in enumerate(summary.columns):
-        if column.task == task:
-            return place
-    return None
+def _ranked_columns(
+    summaries: Sequence[Summary], task: str = ""
+) -> Iterator[tuple[Summary, int]]:
+    """Yield each table whose last column ranks the cells, with the index of the column of a task.
 
-
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the tables whose last column ranks the cells."""
-    return [summary for summary in summaries if summary.columns[-1].ranked]
+    Without a task, it is the last column; a table without the task is left out.
+    """
+    for summary in summaries:
+        tasks = [column.task for column in summary.columns]
+        if not summary.columns[-1].ranked:
+            continue
+        if not task:
+            yield summary, len(tasks) - 1
+        elif task in tasks:
+            yield summary, tasks.index(task)
 
 
 def _score_label(summary: Summary, place: int) -> str:
