@@ -236,24 +236,17 @@ def test_latex_aligns_numbers_and_marks_the_best(results):
     assert odd[3] == "-2.00"
 
 
-def test_latex_has_columns_of_text_and_groups_of_columns():
-    columns = [Column(f"T{place}", group="ab"[place > 2]) for place in range(5)]
+def test_latex_has_columns_of_text_and_spans_the_page_if_it_is_wide():
     cells = [Estimate(value=float(place)) for place in range(5)]
-    table = table_of_cells(
-        *cells, Link("w_1", "x.html"), columns=[*columns, Column("word")]
-    )
+    table = table_of_cells(*cells, Link("w_1", "x.html"))
     latex = to_latex(attrs.evolve(table, name="My table_2", study="Poolers"))
     check_latex(latex)
 
     assert r"\begin{table*}" in latex
     assert r"\label{tab:poolers-my-table-2}" in latex
 
-    groups, head, row = cells_of_latex(latex)
+    head, row = cells_of_latex(latex)
 
-    assert (groups[1], groups[7]) == (
-        r"\multicolumn{6}{c}{a}",
-        r"\multicolumn{4}{c}{b}",
-    )
     assert len(head) == len(row) == 12
     assert row[-1] == r"w\_1"
 

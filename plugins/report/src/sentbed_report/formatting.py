@@ -142,22 +142,6 @@ def expected_verdict(row: ExpectedRow) -> str:
     return "not measured"
 
 
-def expected_kind(row: ExpectedRow) -> str:
-    """Return the CSS class of an expected number, `met` or `unmet`; empty without a verdict."""
-    if row.met is None:
-        return ""
-    if row.met:
-        return "met"
-    return "unmet"
-
-
-def tolerance_text(row: ExpectedRow) -> str | None:
-    """Return the tolerance of an expected number, such as `±0.50`; None if the number is only shown."""
-    if not row.decides:
-        return None
-    return f"±{number(row.tolerance, expected_digits(row))}"
-
-
 def expected_digits(row: ExpectedRow) -> int:
     """Return the number of decimals of an expected number: as in the recipe, but at least 2 and at most 6."""
     digits = 2

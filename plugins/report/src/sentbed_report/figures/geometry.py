@@ -45,6 +45,12 @@ def scores_of_run(
         yield PlacedScore(cell, run, step, attrs.evolve(score, encoder=name))
 
 
+def scores_of_study(data: StudyData) -> Iterator[PlacedScore]:
+    """Yield the scores of all runs of a study."""
+    for run in data.runs:
+        yield from scores_of_run(run.cell, str(run), run.scores)
+
+
 def watched_scores(stages: Iterable[RunStage]) -> Iterator[PlacedScore]:
     """Yield the scores that stages watched during training, at every step."""
     for of_run in stages:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sentbed.errors import RunError, listed, suggest
 
 from sentbed_report.dots import Dot
 from sentbed_report.figures.dots import dots_plot
 from sentbed_report.figures.geometry import (
-    PlacedScore,
     geometry_plots,
-    scores_of_run,
+    scores_of_study,
     shades_of_cells,
     watched_scores,
 )
@@ -26,16 +25,16 @@ from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
 
+NOTHING = "no figure of it can be drawn yet"
 
-def score_plots(
-    data: StudyData, summaries: Sequence[Summary], task: str
-) -> Iterator[Plot]:
+
+def score_plots(summaries: Sequence[Summary]) -> Iterator[Plot]:
     """Draw the cells of each ranked table with the intervals of their differences from the best cell."""
-    for summary in _ranked(summaries):
+    for summary, place in _ranked_columns(summaries):
         dots = score_dots(summary)
         if len(dots) > 1:
             caption = "Line: the interval of the difference from the best cell."
-            label = _score_label(summary, len(summary.columns) - 1)
+            label = _score_label(summary, place)
             yield dots_plot(title_of(summary), label, dots, dots[0].value, caption)
 
 
@@ -62,9 +61,7 @@ def score_dots(summary: Summary) -> list[Dot]:
     return dots
 
 
-def effect_plots(
-    data: StudyData, summaries: Sequence[Summary], task: str = ""
-) -> Iterator[Plot]:
+def effect_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
     """Draw one plot per table and axis: the difference of each label from the reference label, with interval."""
     for findings in axis_findings(data, summaries):
         for effect in findings.effects:
@@ -85,10 +82,7 @@ def numeric_axis_plots(
     data: StudyData, summaries: Sequence[Summary], task: str
 ) -> Iterator[Plot]:
     """Draw the scores of a task, by default of the last column, over each axis whose labels set numbers."""
-    for summary in _ranked(summaries):
-        place = place_of_task(summary, task)
-        if place is None:
-            continue
+    for summary, place in _ranked_columns(summaries, task):
         for axis in data.axes:
             if axis.numbers is not None and len(set(axis.numbers)) > 1:
                 yield from _over_axis(data, summary, place, axis)
@@ -152,10 +146,7 @@ def cost_plots(
     import pandas
 
     costs, cost = _costs(data, summaries)
-    for summary in _ranked(summaries):
-        place = place_of_task(summary, task)
-        if place is None:
-            continue
+    for summary, place in _ranked_columns(summaries, task):
         points = []
         for row in summary.rows:
             y = row.cells[place]
@@ -185,65 +176,42 @@ def _costs(
     return {}, ""
 
 
-def _geometry_plots(
-    data: StudyData, summaries: Sequence[Summary], task: str
-) -> list[Plot]:
-    scores: list[PlacedScore] = []
-    for run in data.runs:
-        scores += scores_of_run(run.cell, str(run), run.scores)
-    return geometry_plots(scores, shades_of_cells(data), data.colour)
-
-
-def _trajectory_plots(
-    data: StudyData, summaries: Sequence[Summary], task: str
-) -> list[Plot]:
-    return geometry_plots(watched_scores(stages_of_study(data)))
-
-
-def _validation_plots(
-    data: StudyData, summaries: Sequence[Summary], task: str
-) -> list[Plot]:
-    return training_plots(stages_of_study(data), only_validations=True)
-
-
-KINDS: Mapping[str, Callable[[StudyData, Sequence[Summary], str], Iterable[Plot]]] = {
-    "scores": score_plots,
-    "effects": effect_plots,
-    "numbers": numeric_axis_plots,
-    "cost": cost_plots,
-    "geometry": _geometry_plots,
-    "trajectory": _trajectory_plots,
-    "learning": _validation_plots,
-}
-"""Kind of figure -> function that draws the figures of this kind from a study, its tables and a task."""
-
-NOTHING = "no figure of it can be drawn yet"
-
-
 def study_figures(
     data: StudyData,
     summaries: Sequence[Summary],
     task: str = "",
-    kinds: Iterable[str] = KINDS,
+    kinds: Collection[str] = (),
 ) -> dict[str, Plot]:
     """Return the figures of a study by name: `cost`, `cost-2` for the second figure of this kind, and so on.
 
-    With `task`, the figures `numbers` and `cost` show the column of this task instead of the last one.
+    With `task`, the figures `numbers` and `cost` show the column of this task instead of the last one. `kinds`
+    are the kinds to draw, by default all.
 
     Raises:
         RunError: if no table has the task.
     """
     tasks: dict[str, None] = {}
-    for summary in _ranked(summaries):
+    for summary in summaries:
         tasks |= dict.fromkeys(column.task for column in summary.columns)
     if task and task not in tasks:
         raise RunError(
             f"the study has no scores of the task `{task}`.{suggest(task, list(tasks))}"
         )
 
+    stages = list(stages_of_study(data))
+    shades = shades_of_cells(data)
+    plots: dict[str, Iterable[Plot]] = {
+        "scores": score_plots(summaries),
+        "effects": effect_plots(data, summaries),
+        "numbers": numeric_axis_plots(data, summaries, task),
+        "cost": cost_plots(data, summaries, task),
+        "geometry": geometry_plots(scores_of_study(data), shades, data.colour),
+        "trajectory": geometry_plots(watched_scores(stages)),
+        "learning": training_plots(stages, only_validations=True),
+    }
     figures = {}
-    for kind in kinds:
-        for number, plot in enumerate(KINDS[kind](data, summaries, task), start=1):
+    for kind in kinds or plots:
+        for number, plot in enumerate(plots[kind], start=1):
             name = kind
             if number > 1:
                 name = f"{kind}-{number}"
@@ -265,19 +233,21 @@ def figure_named(figures: Mapping[str, Plot], name: str) -> Plot:
     raise RunError(f"the study has no figure `{name}`; {choices}")
 
 
-def place_of_task(summary: Summary, task: str) -> int | None:
-    """Return the index of a task's first column, of the last column if `task` is empty; None without the task."""
-    if not task:
-        return len(summary.columns) - 1
-    for place, column in enumerate(summary.columns):
-        if column.task == task:
-            return place
-    return None
+def _ranked_columns(
+    summaries: Sequence[Summary], task: str = ""
+) -> Iterator[tuple[Summary, int]]:
+    """Yield each table whose last column ranks the cells, with the index of the column of a task.
 
-
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the tables whose last column ranks the cells."""
-    return [summary for summary in summaries if summary.columns[-1].ranked]
+    Without a task, it is the last column; a table without the task is left out.
+    """
+    for summary in summaries:
+        tasks = [column.task for column in summary.columns]
+        if not summary.columns[-1].ranked:
+            continue
+        if not task:
+            yield summary, len(tasks) - 1
+        elif task in tasks:
+            yield summary, tasks.index(task)
 
 
 def _score_label(summary: Summary, place: int) -> str:

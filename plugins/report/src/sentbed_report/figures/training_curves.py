@@ -13,7 +13,7 @@ from sentbed.tools import from_plain
 from sentbed_report.figures.lines import line_plot
 from sentbed_report.figures.means import mean_over_runs, names_of_encoders
 from sentbed_report.figures.plot import Plot
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import StudyData
 
 _Curve: TypeAlias = tuple[str, str, Iterable[int], Sequence[float]]
 """Quantity, name of the encoder (empty for a quantity of the stage), steps and values."""
@@ -29,17 +29,11 @@ class RunStage:
     stage: StageCurve
 
 
-def stages(data: StudyData) -> Iterator[tuple[CellRun, StageCurve]]:
-    """Yield each run of a study with the curves of each of its stages."""
-    for run in data.runs:
-        for stage in run.record.get("stages", ()):
-            yield run, from_plain(stage, StageCurve)
-
-
 def stages_of_study(data: StudyData) -> Iterator[RunStage]:
     """Yield the stages of a study's runs."""
-    for run, stage in stages(data):
-        yield RunStage(run.cell, str(run), stage)
+    for run in data.runs:
+        for stage in run.record.get("stages", ()):
+            yield RunStage(run.cell, str(run), from_plain(stage, StageCurve))
 
 
 def training_plots(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from sentbed.protocols import START
+from sentbed.protocols import START, ReportData
 
 from sentbed_report.formatting import interval_text, sign_of, signed
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.run_report import RunReport
-from sentbed_report.score_intervals import ScoreInterval
-from sentbed_report.score_protocols import evaluation_protocol
+from sentbed_report.statistics.difference import judge
+from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -20,7 +19,7 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header
 
 
-def run_summaries(data: RunReport) -> tuple[Summary, ...]:
+def run_summaries(data: ReportData) -> tuple[Summary, ...]:
     """Return the tables of a run with one row per encoder; an encoder before training has its own row."""
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     cell = CellInfo(data.name, {}, (run,))
@@ -28,14 +27,14 @@ def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     return summarise(study, start=True)
 
 
-def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
+def scores_section(data: ReportData, summaries: Sequence[Summary]) -> Section | None:
     """Return the section with the scores of a run, a row per task and metric; None if it has no tables."""
     if not summaries:
         return None
     rows: list[Sequence[str]] = []
     for summary in summaries:
         for place, column in enumerate(summary.columns):
-            rows += _rows_of_column(data, summary, place, column)
+            rows += _rows_of_column(summary, place, column)
 
     notes = [
         "Intervals are over the items of the test set, not over trainings: a study with several seeds shows how "
@@ -52,53 +51,44 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
 
 
 def _rows_of_column(
-    data: RunReport,
-    summary: Summary,
-    place: int,
-    column: Column,
+    summary: Summary, place: int, column: Column
 ) -> Iterator[Sequence[str]]:
     """Yield a row per encoder: task, metric, evaluator, encoder, and the numbers before and after training."""
     estimates = {row.encoder: row.cells[place] for row in summary.rows}
     evaluator = ", ".join(filter(None, (*summary.names, summary.apart)))
     for encoder in dict.fromkeys(name.removesuffix(START) for name in estimates):
-        before = estimates.get(encoder + START, Estimate()).value
-        after = estimates.get(encoder, Estimate()).value
-        if before is None and after is None:
+        before = estimates.get(encoder + START, Estimate())
+        after = estimates.get(encoder, Estimate())
+        if before.value is None and after.value is None:
             continue
-        change = interval = interval_of_change = ""
-        if before is not None and after is not None:
-            change = signed(after - before, column.digits)
-        known = _interval_of(data, summary, column, encoder)
-        if known is not None:
-            interval = interval_text(known.interval, column.digits)
-        if known is not None and known.change is not None:
-            interval_of_change = interval_text(known.change.interval, column.digits)
-            change += sign_of(known.change.p_value)
+        interval, change, interval_of_change = _comparison(before, after, column)
         yield (
             column.heading,
             column.metric,
             evaluator,
             encoder,
-            column.text(before),
-            column.text(after),
+            column.text(before.value),
+            column.text(after.value),
             interval,
             change,
             interval_of_change,
         )
 
 
-def _interval_of(
-    data: RunReport,
-    summary: Summary,
+def _comparison(
+    before: Estimate,
+    after: Estimate,
     column: Column,
-    encoder: str,
-) -> ScoreInterval | None:
-    """Return the interval of an encoder's score in a column; None if it is unknown."""
-    measurement = (encoder, summary.evaluator, column.task, column.metric)
-    for interval in data.intervals:
-        score = interval.score
-        if (score.encoder, score.evaluator, score.task, score.metric) != measurement:
-            continue
-        if evaluation_protocol(score) == column.protocol:
-            return interval
-    return None
+) -> tuple[str, str, str]:
+    """Return the interval of a score after training, its change, and the interval of the change, as texts."""
+    interval = change = interval_of_change = ""
+    if after.scores is not None and column.tested:
+        known, _ = mean_interval(after.scores)
+        interval = interval_text(known, column.digits)
+    if before.value is not None and after.value is not None:
+        change = signed(after.value - before.value, column.digits)
+    if before.scores is not None and after.scores is not None and column.tested:
+        judged = judge([(-1.0, before.scores), (1.0, after.scores)])
+        interval_of_change = interval_text(judged.interval, column.digits)
+        change += sign_of(judged.p_value)
+    return interval, change, interval_of_change

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.figures.training_curves import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.rank_groups import GroupedRow
 from sentbed_report.study.selection import ChosenScore, Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.runs_section import status_counts, warnings_of_runs
 
@@ -206,8 +205,6 @@ def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]
         yield "the cells are ranked on development data only"
     if main.groups is not None and main.groups.reason:
         yield f"no differences are tested: {main.groups.reason}"
-    elif main.groups is not None and main.groups.left:
-        yield f"not compared: {first_names(main.groups.names_left)}"
     if chosen is None:
         return
 
@@ -222,17 +219,19 @@ def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]
 
 def _untrained(data: StudyData) -> Iterator[tuple[str, str]]:
     """Yield a warning if there are finished runs in which every stage kept its initial weights."""
-    untrained: dict[CellRun, bool] = {}
-    for run, stage in stages(data):
-        if run.status == "finished":
-            kept_first_step = stage.best_step == 0
-            untrained[run] = kept_first_step and untrained.get(run, True)
-    number_untrained = list(untrained.values()).count(True)
-    if number_untrained:
-        runs = count(len(untrained), "run")
+    trained = 0
+    untrained = 0
+    for run in data.finished_runs:
+        stages = run.record.get("stages", ())
+        if stages and all(stage.get("best_step") == 0 for stage in stages):
+            untrained += 1
+        elif stages:
+            trained += 1
+    if untrained:
+        runs = count(trained + untrained, "run")
         text = (
-            f"training did not help in {number_untrained:,} of {runs}: no validation beat the initial score, so "
-            "the initial weights were kept"
+            f"training did not help in {untrained:,} of {runs}: no validation beat the initial score, so the "
+            "initial weights were kept"
         )
         yield text, RUNS
 

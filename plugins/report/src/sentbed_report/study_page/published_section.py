@@ -9,9 +9,8 @@ from sentbed.protocols import ExpectedRow
 from sentbed_report.formatting import (
     count,
     expected_digits,
-    expected_kind,
     expected_verdict,
-    tolerance_text,
+    number,
 )
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.study.published_number_comparison import published_numbers
@@ -28,9 +27,9 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
         return None
     rows = []
     cells = []
-    for number in numbers:
-        rows.append(number.row)
-        cells.append(number.cell)
+    for published in numbers:
+        rows.append(published.row)
+        cells.append(published.cell)
     table = expected_table(rows, "published", cells)
     notes = published_notes(data)
     return Section("Published", met_line(rows), tables=[table], notes=notes)
@@ -71,7 +70,11 @@ def expected_table(
 
     lines: list[list[Value]] = []
     for cell, row in zip(cells or [""] * len(rows), rows, strict=True):
-        verdict = Link(expected_verdict(row), "", expected_kind(row))
+        kind = tolerance = ""
+        if row.met is not None:
+            kind = "met" if row.met else "unmet"
+        if row.tolerance is not None:
+            tolerance = f"±{number(row.tolerance, expected_digits(row))}"
         lines.append(
             [
                 cell,
@@ -79,8 +82,8 @@ def expected_table(
                 row.found,
                 row.value,
                 row.difference,
-                tolerance_text(row),
-                verdict,
+                tolerance,
+                Link(expected_verdict(row), "", kind),
                 row.source,
             ]
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 
 from sentbed_report.formatting import MINUS
 from sentbed_report.tables.estimate import DEGENERATE
@@ -98,7 +96,7 @@ def to_latex(table: Table) -> str:
     ):
         if is_number:
             columns += rf"S[table-format={_number_format(of_column)}]@{{\,}}l"
-            head.append(_wide(heading, 2))
+            head.append(rf"\multicolumn{{2}}{{c}}{{{latex(heading)}}}")
         else:
             columns += "l"
             head.append(latex(heading))
@@ -121,7 +119,7 @@ def to_latex(table: Table) -> str:
         caption=latex(table.title),
         label=reduced(label),
         columns=columns,
-        head="\n".join([*_groups(table, len(before), numbers), _line(head)]),
+        head=_line(head),
         body="\n".join(body),
         notes=notes,
     )
@@ -153,26 +151,6 @@ def _number_format(cells: Sequence[Shown]) -> str:
             before = max(before, len(number[2].replace(",", "")))
             after = len(number[3])
     return f"{sign}{before}.{after}"
-
-
-def _groups(table: Table, before: int, numbers: Sequence[bool]) -> list[str]:
-    """Return the line with the headings of groups of columns; none without groups."""
-    cells = [""] * before
-    index = 0
-    for group, columns in groupby(table.columns, attrgetter("group")):
-        width = 0
-        for _ in columns:
-            width += 1 + numbers[index]
-            index += 1
-        cells.append(_wide(group, width))
-    if not any(column.group for column in table.columns):
-        return []
-    return [_line(cells)]
-
-
-def _wide(heading: str, width: int) -> str:
-    """Return a heading that is centred over several LaTeX columns."""
-    return rf"\multicolumn{{{width}}}{{c}}{{{latex(heading)}}}"
 
 
 def _line(cells: Sequence[str]) -> str:

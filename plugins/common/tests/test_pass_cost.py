@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_evaluators._torch.pass_cost import (
+from sentbed_common.pass_cost import (
     PassCost,
     parameters,
     pass_cost,
@@ -12,12 +12,15 @@ from sentbed_evaluators._torch.pass_cost import (
 )
 from torch.nn import functional
 
-ROWS, WIDE, NARROW = 10, 64, 32
+ROWS = 10
+WIDE = 64
+NARROW = 32
 
 
 def test_a_product_has_two_operations_per_multiply_add_and_keeps_its_result():
     x = torch.randn(ROWS, WIDE)
-    weight, bias = torch.randn(NARROW, WIDE), torch.randn(NARROW)
+    weight = torch.randn(NARROW, WIDE)
+    bias = torch.randn(NARROW)
     with torch.inference_mode():
         cost = pass_cost(lambda: functional.linear(x, weight, bias))
     assert cost == PassCost(2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW)
@@ -25,15 +28,23 @@ def test_a_product_has_two_operations_per_multiply_add_and_keeps_its_result():
 
 @pytest.mark.parametrize("key_heads", [4, 2])
 def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads):
-    texts, heads, length, width = 2, 4, 16, 8
+    texts = 2
+    heads = 4
+    length = 16
+    width = 8
     query = torch.randn(texts, heads, length, width)
     key = torch.randn(texts, key_heads, length, width)
-    with torch.inference_mode():
-        cost = pass_cost(
-            lambda: functional.scaled_dot_product_attention(
-                query, key, key, enable_gqa=True
-            )
+
+    def attention():
+        return functional.scaled_dot_product_attention(
+            query,
+            key,
+            key,
+            enable_gqa=True,
         )
+
+    with torch.inference_mode():
+        cost = pass_cost(attention)
     assert cost.operations == 2 * 2 * texts * heads * length * length * width
 
 
@@ -55,9 +66,11 @@ def test_memory_is_that_of_the_tensors_that_live_together():
 
 
 def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters():
-    first, second = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
+    first = torch.nn.Linear(4, 4, bias=False)
+    second = torch.nn.Linear(4, 4)
     second.weight = first.weight
-    module = torch.nn.Sequential(first, second, torch.nn.BatchNorm1d(4))
+    third = torch.nn.BatchNorm1d(4)
+    module = torch.nn.Sequential(first, second, third)
     assert parameters(module) == 16 + 4 + 8
     # Two float32 buffers of four numbers, and a count in int64.
     assert weight_bytes(module) == 4 * (16 + 4 + 8) + 4 * 8 + 8

@@ -11,16 +11,16 @@ import attrs
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count
 
 
 @attrs.frozen
 class PassCost:
     """The floating-point operations and the peak memory of forward passes."""
 
-    operations: int
+    operations: int = 0
     """Number of operations in matrix products, convolutions and attention, two per multiply-add."""
-    peak_bytes: int
+    peak_bytes: int = 0
     """Largest total size, at any time, of the tensors that the passes had allocated and not yet freed."""
 
 
@@ -65,9 +65,25 @@ def _attention(
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
 
+def _attention_gradient(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *_: Any,
+    **__: Any,
+) -> int:
+    """Return the operations of the backward pass of attention."""
+    shapes = [gradient.shape, query.shape, key.shape, value.shape]
+    flops = sdpa_backward_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch has no types for it
+    return int(flops)
+
+
+_ATEN = torch.ops.aten
 _COUNTS: dict[Any, Callable[..., int]] = {
     **flop_registry,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
 """Operation -> function that returns its floating-point operations, from its arguments and its result.
 
@@ -95,7 +111,8 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     ) -> Any:
         named = dict(kwargs or {})
         count = _COUNTS.get(func._overloadpacket)
-        if count is None:
+        # The device of a fake tensor is asked for by an operation that has no parts.
+        if count is None and func is not torch.ops.prim.device.default:
             with self:
                 result = func.decompose(*args, **named)
             if result is not NotImplemented:
