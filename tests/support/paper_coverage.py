@@ -103,7 +103,7 @@ def offer(name, cell):
     Raises `StopIteration` if the study has no such cell.
     """
     recipe = next(
-        study_cell.recipe for study_cell in study(name).cells if study_cell.name == cell
+        study_cell.recipe for study_cell in study(name).runs if study_cell.name == cell
     )
     offered = [keys(evaluate.evaluator) for evaluate in recipe.evaluate]
     return tuple(key for scores in offered for key, listed in scores.items() if listed)

@@ -26,7 +26,6 @@ from toy_run_report import (
     hostile,
     score,
     stage,
-    watched_stage,
     whitened,
 )
 
@@ -233,17 +232,6 @@ def test_a_stage_has_its_steps_its_last_loss_and_the_step_that_it_keeps():
     text = markdown(stages=(stage(),))
 
     assert "| nli | 40 | 0.1750 | 20 | 80.50 | STS-B dev |" in text
-    assert "**Watched**" not in text
-
-
-def test_the_first_and_the_last_watched_scores_are_a_table():
-    text = markdown(stages=(watched_stage(),))
-
-    assert (
-        "| nli | zh | geometry | STSB-dev | alignment | 0 to 200 | 0.300 | 0.200 |"
-        in text
-    )
-    assert "| nli | en | sts | dev | spearman | 0 to 100 | 50.00 | 62.50 |" in text
 
 
 def test_a_row_of_scores_has_the_numbers_before_and_after_training():

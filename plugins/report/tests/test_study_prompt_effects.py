@@ -89,17 +89,16 @@ def test_means_and_deviations_are_those_of_the_differences_or_of_the_scores(base
 
 
 @pytest.mark.parametrize(
-    ("seeds", "factor", "sources"),
+    ("seeds", "sources"),
     [
-        (3, "random", ["prompts", "seeds", "items"]),
-        (3, "fixed", ["seeds", "items"]),
-        (1, "random", ["prompts", "items"]),
+        (3, ["prompts", "seeds", "items"]),
+        (1, ["prompts", "items"]),
     ],
 )
-def test_what_is_unknown_or_no_sample_is_no_source(seeds, factor, sources):
+def test_what_is_unknown_is_no_source(seeds, sources):
     values = np.random.default_rng(15).normal(size=(2, 3, seeds, 40))
     values += np.arange(3)[:, None, None] ** 2
-    data = attrs.evolve(study_of(values), prompt_factor=factor)
+    data = study_of(values)
     tables = summarise(data)
 
     assert list(rows_under_prompts(tables[0])[-1].stds) == sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import files_of
+from sentbed._recipe.data_overlap import files_of, training_on_test_data
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -132,7 +132,6 @@ def run_in(
     recipe: Recipe,
     directory: Path,
     plugins: Plugins,
-    encoders: Mapping[str, Encoder] | None = None,
     share: Share | None = None,
 ) -> RunResult:
     """Run a recipe in a run directory that `new_directory` has made.
@@ -141,12 +140,11 @@ def run_in(
         recipe: The recipe.
         directory: The run directory.
         plugins: Installed plugins.
-        encoders: Untrained encoders of the recipe, which another run has built; None to build them.
         share: Makes a vector store that several runs use together; None if the run uses its store alone.
     """
     context = RunContext(directory, recipe, plugins)
     with _recorded(context):
-        _train_and_evaluate(context, encoders or {}, share)
+        _train_and_evaluate(context, share)
     return _result(context)
 
 
@@ -158,7 +156,7 @@ def go_on(
     """Go on with the run in a directory from its training state; start again if it has none."""
     context = RunContext(directory, recipe, plugins, newest_state(directory))
     with _recorded(context):
-        _train_and_evaluate(context, {}, None)
+        _train_and_evaluate(context, None)
     return _result(context)
 
 
@@ -302,16 +300,13 @@ def _result(context: RunContext) -> RunResult:
 
 def _train_and_evaluate(
     context: RunContext,
-    built: Mapping[str, Encoder],
     share: Share | None,
 ) -> None:
     """Evaluate the untrained encoders, train them stage by stage, save them, and evaluate them again."""
     recipe = context.recipe
     _read_data(context, recipe)
-    with _engine_of(context, built) as engine:
-        encoders = dict(built)
-        if not encoders:
-            encoders = build_encoders(recipe, engine, context.evaluations)
+    with _engine_of(context, {}) as engine:
+        encoders = build_encoders(recipe, engine, context.evaluations)
         _check_encoders(context, recipe, encoders)
         store = context.evaluations.store
         if store is not None and share is not None:
@@ -328,10 +323,18 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     `recipe` is that of what the run does: it may have only the first stages.
 
     Raises:
+        RecipeError: if a stage trains on a copy of test data, and the recipe does not allow it.
         DataError: if data cannot be used.
     """
     remarks = context.evaluations.prepare(recipe)
-    choosing = {sha256(file) for file in _files_that_choose(recipe)}
+    digest = cache(sha256)
+    problems = []
+    for path, message in training_on_test_data(context.recipe, digest):
+        problems.append(context.recipe.problem(message, path))
+    if problems:
+        raise RecipeError(problems)
+
+    choosing = {digest(file) for file in _files_that_choose(recipe)}
     context.facts["chosen_on"] = sorted(choosing)
 
     if context.resumed is None:

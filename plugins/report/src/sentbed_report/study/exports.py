@@ -115,7 +115,6 @@ def to_json(
         "axes": data.axes,
         "seeds": data.seeds,
         "prompts": data.prompts,
-        "prompt_factor": data.prompt_factor,
         "baseline": data.baseline,
     }
     results = {

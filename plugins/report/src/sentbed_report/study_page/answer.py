@@ -205,8 +205,6 @@ def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]
         yield "the cells are ranked on development data only"
     if main.groups is not None and main.groups.reason:
         yield f"no differences are tested: {main.groups.reason}"
-    elif main.groups is not None and main.groups.left:
-        yield f"not compared: {first_names(main.groups.names_left)}"
     if chosen is None:
         return
 

@@ -37,13 +37,10 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if not tables:
         return None
 
-    corrected_together = "its column"
-    if data.family == "study":
-        corrected_together = "all columns"
     notes = [
         f"Under a number of seeds: the smallest true difference from {data.baseline} that a study finds with a "
         f"probability of {100 * POWER:g} %, at a level of {SIGNIFICANT:g} for all comparisons of "
-        f"{corrected_together} together.",
+        "its column together.",
         "Standard deviations are of the paired differences; more seeds reduce neither the error of the items nor "
         "the variance over prompts.",
     ]

@@ -25,13 +25,9 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
     tables = list(_tables(summaries))
     if not tables:
         return None
-    factor = "a sample of those that might be used: tests and intervals hold for other prompts of this kind, too."
-    if data.prompt_factor == "fixed":
-        factor = (
-            "all that are of interest: tests and intervals say nothing about others."
-        )
     notes = [
-        f"The {count(len(data.prompts), 'prompt')} are {factor}",
+        f"The {count(len(data.prompts), 'prompt')} are a sample of those that might be used: tests and intervals "
+        "hold for other prompts of this kind, too.",
         "Standard deviations are of the difference from the baseline, or, without a baseline, of the score.",
         "The best of several prompts is the best partly by chance: compare no cell under its best prompt.",
     ]
