@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from sentbed import DataError, RunError
+from sentbed import DataError
 from sentbed_evaluators.geometry import Geometry
 
 
@@ -70,16 +70,6 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
     assert result.scores[0].task == "pairs"
 
 
-def test_only_the_named_convention_is_reported(write, encoder):
-    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = evaluate(
-        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own"), encoder
-    )
-    assert [(score.task, score.protocol["id"]) for score in result.scores] == [
-        ("own", "st5")
-    ] * 2
-
-
 def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
     write, tmp_path, encoder
 ):
@@ -103,12 +93,6 @@ def test_no_positive_pair_is_an_error(write, encoder):
         DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"
     ):
         evaluate(Geometry(path=str(path)), encoder)
-
-
-def test_a_zero_vector_is_an_error(write, table_encoder):
-    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
-    with pytest.raises(RunError, match=r"'b' is a zero vector \(1 of 2 vectors are"):
-        evaluate(Geometry(path=str(path)), table_encoder({"b": [0.0] * 5}))
 
 
 def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(

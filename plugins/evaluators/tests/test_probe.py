@@ -190,106 +190,90 @@ def test_training_ends_after_the_last_epoch():
     )
 
 
-def test_a_nested_cross_validation_is_that_of_nested_loops():
-    data = blobs(130, 2, spread=2.5)
-    classifier = Classifier(mode="fast")
+def cut(labels, rows):
+    """Training and held-out rows of five folds, as SentEval cuts them."""
+    folds = StratifiedKFold(5, shuffle=True, random_state=1111)
+    pairs = []
+    for train, held_out in folds.split(rows, labels[rows]):
+        pairs.append((rows[train], rows[held_out]))
+    return pairs
+
+
+def by_loops(data, classes, folds, training):
+    """Accuracy, development accuracy and predictions of classifiers that are trained one after the other."""
     x, y = data.features, data.labels
-
-    def split(
-        labels,
-    ):
-        return list(
-            StratifiedKFold(5, shuffle=True, random_state=1111).split(labels, labels)
-        )
-
-    development, accuracies = [], []
-    predicted = np.full(130, -1)
-    for train, test in split(y):
+    accuracies, developments = [], []
+    predicted = np.full(len(y), -1)
+    for train, test, choices in folds:
         means = []
         for penalty in PENALTIES:
-            scores = [
-                train_alone(
-                    x[train][a],
-                    y[train][a],
-                    (x[train][b], y[train][b]),
-                    2,
-                    penalty,
-                    classifier.training,
-                )[1]
-                for a, b in split(y[train])
-            ]
-            means.append(round(100 * np.mean(scores), 2))
-        development.append(max(means))
+            shares = []
+            for a, b in choices:
+                dev = x[b], y[b]
+                shares.append(
+                    train_alone(x[a], y[a], dev, classes, penalty, training)[1]
+                )
+            means.append(round(100 * np.mean(shares), 2))
+        developments.append(max(means))
+
         penalty = PENALTIES[int(np.argmax(means))]
-        model, _ = train_alone(
-            x[train], y[train], None, 2, penalty, classifier.training
-        )
+        dev = None
+        if len(choices) == 1:
+            dev = x[choices[0][1]], y[choices[0][1]]
+        model, _ = train_alone(x[train], y[train], dev, classes, penalty, training)
         predicted[test] = predicted_classes(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
+    # SentEval rounds NumPy's number, which is not always what Python makes of it.
+    accuracy = round(np.mean(accuracies), 2)
+    return accuracy, round(np.mean(developments), 2), predicted
+
+
+def part(data, rows):
+    return Examples(data.features[rows], data.labels[rows])
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "fits"),
+    [("nested", 2, 5 * 5 * 4 + 5), ("folded", 3, 5 * 4 + 1), ("split", 2, 4)],
+)
+def test_a_probe_is_what_loops_give(kind, classes, fits):
+    data = blobs(160, classes, spread=2.5)
+    rows = np.arange(160)
+    train, dev, test = rows[:90], rows[90:120], rows[120:]
+    if kind == "nested":
+        parts, tested = [rows], rows
+        folds = []
+        for outer, held_out in cut(data.labels, rows):
+            folds.append((outer, held_out, cut(data.labels, outer)))
+    elif kind == "folded":
+        parts, tested = [rows[:120], test], test
+        folds = [(rows[:120], test, cut(data.labels, rows[:120]))]
+    else:
+        parts, tested = [train, dev, test], test
+        folds = [(train, test, [(train, dev)])]
+    classifier = Classifier(mode="fast")
+    accuracy, development, predicted = by_loops(
+        data, classes, folds, classifier.training
+    )
 
     seen = []
     outcome = probe(
-        classifier, "nested", 2, data, progress=lambda *counts: seen.append(counts)
+        classifier,
+        kind,
+        classes,
+        *(part(data, rows_of_part) for rows_of_part in parts),
+        progress=lambda *counts: seen.append(counts),
     )
 
-    # SentEval rounds NumPy's number, which is not always what Python makes of it.
-    assert outcome.accuracy == round(np.mean(accuracies), 2)
-    assert outcome.development == round(np.mean(development), 2)
-    np.testing.assert_array_equal(outcome.predicted, predicted)
-    assert outcome.folds is not None
-    assert [len(test) for _, test in split(y)] == np.bincount(outcome.folds).tolist()
-    assert seen[-1] == (5 * 5 * 4 + 5, 5 * 5 * 4 + 5)
-
-
-def test_a_folded_outcome_is_that_of_loops():
-    train, test = blobs(120, 3, spread=2.5), blobs(60, 3, spread=2.5, seed=1)
-    classifier = Classifier(mode="fast")
-    x, y = train.features, train.labels
-    means = []
-    for penalty in PENALTIES:
-        folds = StratifiedKFold(5, shuffle=True, random_state=1111).split(y, y)
-        scores = [
-            train_alone(x[a], y[a], (x[b], y[b]), 3, penalty, classifier.training)[1]
-            for a, b in folds
-        ]
-        means.append(round(100 * float(np.mean(scores)), 2))
-    model, _ = train_alone(
-        x, y, None, 3, PENALTIES[int(np.argmax(means))], classifier.training
-    )
-
-    outcome = probe(classifier, "folded", 3, train, test)
-
-    np.testing.assert_array_equal(
-        outcome.predicted, predicted_classes(model, test.features)
-    )
-    assert outcome.accuracy == round(
-        100 * float((outcome.predicted == test.labels).mean()), 2
-    )
-    assert outcome.development == max(means)
-
-
-def test_a_split_outcome_is_that_of_a_loop():
-    train, dev, test = (blobs(n, 2, spread=2.5, seed=n) for n in (150, 40, 50))
-    classifier = Classifier()
-    models = [
-        train_alone(
-            train.features,
-            train.labels,
-            (dev.features, dev.labels),
-            2,
-            penalty,
-            classifier.training,
-        )
-        for penalty in PENALTIES
-    ]
-    best = int(np.argmax([round(100 * accuracy, 2) for _, accuracy in models]))
-
-    outcome = probe(classifier, "split", 2, train, dev, test)
-
-    np.testing.assert_array_equal(
-        outcome.predicted, predicted_classes(models[best][0], test.features)
-    )
-    assert outcome.development == round(100 * models[best][1], 2)
+    assert (outcome.accuracy, outcome.development) == (accuracy, development)
+    np.testing.assert_array_equal(outcome.predicted, predicted[tested])
+    np.testing.assert_array_equal(outcome.gold, data.labels[tested])
+    assert seen[-1] == (fits, fits)
+    if kind == "nested":
+        sizes = [len(held_out) for _, held_out, _ in folds]
+        assert np.bincount(outcome.folds).tolist() == sizes
+    else:
+        assert outcome.folds is None
 
 
 def unit(data):

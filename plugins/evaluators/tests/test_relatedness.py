@@ -152,47 +152,25 @@ def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generato
 # SentGLUE's STS-B
 
 
-@pytest.fixture
-def directory(write, tmp_path):
-    """STS-B, small: the more letters two sentences share, the higher their score."""
-    generator = np.random.default_rng(0)
-    for split, count in (("train", 90), ("dev", 30)):
-        lines = ["sentence1\tsentence2\tscore"]
-        for row in range(count):
-            shared = int(generator.integers(0, 6))
-            first = " ".join(f"{split}{row}{letter}" for letter in "abcde")
-            second = " ".join(
-                f"{split}{row}{letter}"
-                for letter in "abcde"[:shared] + "vwxyz"[shared:]
-            )
-            lines.append(f"{first}\t{second}\t{min(5.0, shared + 0.1 * (row % 5)):.1f}")
-        write(f"glue/STS-B/{split}.tsv", "\n".join(lines) + "\n")
-    return tmp_path / "glue"
+def sts_b(glue_data, **fields):
+    return SentGLUE(("STS-B",), data_dir=str(glue_data), check_sizes=False, **fields)
 
 
-def sts_b(directory, **fields):
-    return SentGLUE(("STS-B",), data_dir=str(directory), check_sizes=False, **fields)
-
-
-def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
-    evaluator = sts_b(directory, similarity="relatedness", development_share=0.2)
+def test_sts_b_is_scored_by_the_trained_relatedness(glue_data, encoder, brief):
+    evaluator = sts_b(glue_data, similarity="relatedness", development_share=0.2)
     (score,) = evaluator.prepare().evaluate(encoder).scores
 
     def part(split, rows=None):
-        lines = [
-            line.split("\t")
-            for line in (directory / "STS-B" / f"{split}.tsv")
-            .read_text()
-            .splitlines()[1:]
-        ]
+        text = (glue_data / "STS-B" / f"{split}.tsv").read_text()
+        lines = [line.split("\t") for line in text.splitlines()[1:]]
         if rows is not None:
             lines = [lines[row] for row in rows]
         first, second, scores = zip(*lines, strict=True)
         vectors = encoder.encode(list(first)), encoder.encode(list(second))
         return EncodedPairs(vectors, (first, second), [float(text) for text in scores])
 
-    order = np.random.default_rng(1111).permutation(90).tolist()
-    held_out, trained = sorted(order[:18]), sorted(order[18:])
+    order = np.random.default_rng(1111).permutation(60).tolist()
+    held_out, trained = sorted(order[:12]), sorted(order[12:])
     expected = Relatedness(1111).predict(
         part("train", trained), part("train", held_out), part("dev")
     )
@@ -203,7 +181,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
     assert (score.metric, score.task) == ("spearman", "STS-B")
     assert {name for name, *_ in encoder.steps} == {"STS-B: classifiers"}
     protocol = score.protocol
-    assert (protocol["train"], protocol["held_out"], protocol["test"]) == (72, 18, 30)
+    assert (protocol["train"], protocol["held_out"], protocol["test"]) == (48, 12, 12)
     assert (protocol["similarity"], protocol["features"]) == (
         "relatedness",
         "[|u-v|, u*v]",
@@ -212,18 +190,18 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory, encoder, brief):
 
 
 def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_training_set(
-    directory, encoder, brief
+    glue_data, encoder, brief
 ):
-    (cosine,) = sts_b(directory).prepare().evaluate(encoder).scores
+    (cosine,) = sts_b(glue_data).prepare().evaluate(encoder).scores
     (trained,) = (
-        sts_b(directory, similarity="relatedness").prepare().evaluate(encoder).scores
+        sts_b(glue_data, similarity="relatedness").prepare().evaluate(encoder).scores
     )
     assert cosine.protocol["similarity"] == "cosine"
     assert cosine.protocol["data"] != trained.protocol["data"]
-    assert [path.name for path in sts_b(directory).files()] == ["dev.tsv"]
-    files = [path.name for path in sts_b(directory, similarity="relatedness").files()]
+    assert [path.name for path in sts_b(glue_data).files()] == ["dev.tsv"]
+    files = [path.name for path in sts_b(glue_data, similarity="relatedness").files()]
     assert files == ["train.tsv", "dev.tsv"]
-    (directory / "STS-B" / "train.tsv").unlink()
-    assert list(sts_b(directory).check()) == []
+    (glue_data / "STS-B" / "train.tsv").unlink()
+    assert list(sts_b(glue_data).check()) == []
     with pytest.raises(DataError, match=r"`STS-B/train\.tsv`"):
-        sts_b(directory, similarity="relatedness").prepare()
+        sts_b(glue_data, similarity="relatedness").prepare()

@@ -127,9 +127,13 @@ def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
 
 
 def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
-    documents = {f"d{i}": f"document {i}" for i in range(50)}
-    queries = {f"q{i}": f"query {i}" for i in range(20)}
-    judged = [f"q{i}\td{(7 * i + j) % 50}\t{j}" for i in range(20) for j in (1, 2, 3)]
+    documents, queries, judged = {}, {}, []
+    for i in range(50):
+        documents[f"d{i}"] = f"document {i}"
+    for i in range(20):
+        queries[f"q{i}"] = f"query {i}"
+        for grade in (1, 2, 3):
+            judged.append(f"q{i}\td{(7 * i + grade) % 50}\t{grade}")
     path = beir(write, documents, queries, judged)
     seen = []
     encoder.progress = lambda *step: seen.append(step)
@@ -174,10 +178,13 @@ def test_pairs_are_merged_by_text(write, table_encoder):
 
 def test_pairs_with_a_label_have_irrelevant_documents_and_queries(write, table_encoder):
     """low: forty of forty and ten; high has no relevant document, and its document is searched."""
-    rows = ["low\tten\t0", "low\tforty\t1", "high\tfifty\t0"]
-    path = str(
-        write("qa.tsv", "\n".join(["sentence1\tsentence2\tlabel", *rows]) + "\n")
-    )
+    rows = [
+        "sentence1\tsentence2\tlabel",
+        "low\tten\t0",
+        "low\tforty\t1",
+        "high\tfifty\t0",
+    ]
+    path = str(write("qa.tsv", "\n".join(rows)))
     encoder = table_encoder(TABLE)
     result = evaluate(Retrieval(path=path, label="label", k=(1, 3)), encoder)
     assert encoder.calls == [["low"], ["ten", "forty", "fifty"]]

@@ -32,13 +32,6 @@ def test_recall_mrr_and_map_are_the_hand_computed_ones():
     assert ranking.map(3) == pytest.approx([(1 / 2) / 3, 1, 0])
 
 
-def test_a_cut_below_the_number_of_documents_still_has_the_whole_ideal():
-    ranking = Ranking.of(np.array([[0]]), [{0: 1, 5: 1, 6: 1}], 10)
-    assert ranking.ndcg(10) == pytest.approx([1 / (1 + 1 / math.log2(3) + 1 / 2)])
-    assert ranking.ndcg(1) == pytest.approx([1])
-    assert ranking.recall(10) == pytest.approx([1 / 3])
-
-
 def random_case(queries, documents):
     """Grades 0 to 3, at least one of them positive, and similarities without ties."""
     generator = np.random.default_rng(11)

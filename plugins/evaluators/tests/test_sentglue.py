@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed import DataError, RunError
+from sentbed import RunError
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.probe import Classifier, Outcome
 from sentbed_evaluators.sentglue import SentGLUE
@@ -214,39 +214,3 @@ def test_a_protocol_says_what_makes_the_number_comparable(glue_data, encoder, pr
 def test_a_development_share_is_below_one(glue_data):
     (problem,) = evaluator(glue_data, "RTE", development_share=1.0).check()
     assert problem.startswith("`development_share` is 1.0")
-
-
-@pytest.mark.parametrize(
-    ("task", "train", "dev"),
-    [("CoLA", 8551, 1043), ("MRPC", 3668, 408), ("RTE", 2490, 277)],
-)
-def test_real_tasks_are_trained_and_scored_whole(
-    real_data, encoder, probed, task, train, dev
-):
-    if not (real_data / "glue").is_dir():
-        pytest.skip(
-            "needs the GLUE files: set SENTBED_DATA to the directory that holds glue"
-        )
-    (score,) = evaluate(
-        SentGLUE(tasks=(task,), data_dir=str(real_data)), encoder
-    ).scores
-    (call,) = probed
-    assert (len(call.train), len(call.test), len(score.items.x)) == (
-        train,
-        dev,
-        dev,
-    )
-    assert (score.protocol["train"], score.protocol["test"]) == (train, dev)
-
-
-def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
-    real_data, encoder
-):
-    if not (real_data / "glue").is_dir() or (real_data / "glue" / "QQP").is_dir():
-        pytest.skip("needs the GLUE files without QQP")
-    with pytest.raises(
-        DataError,
-        match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in",
-    ):
-        evaluate(SentGLUE(data_dir=str(real_data)), encoder)
-    assert encoder.calls == []

@@ -161,15 +161,6 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     assert document["cells"][3]["runs"][1]["directory"] == "../two/runs/mean-2"
 
 
-def test_the_table_of_a_study_has_its_cells_and_baseline(study_in):
-    place = study_in("one")
-    result = invoke("table", place)
-    assert result.exit_code == 0, result.output
-    assert "mean (baseline)  " in result.output
-    refused = invoke("table", place, "--metric", "f1")
-    assert "no score is of the metric `f1`" in refused.output
-
-
 def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output

@@ -183,8 +183,8 @@ class Classifier:
             penalties = STRENGTHS[grid]
         comparisons = []
         for fold in folds:
-            for train, development in fold.choices:
-                comparisons.append(Task(train, development, penalties))
+            for train, held_out in fold.choices:
+                comparisons.append(Task(train, held_out, penalties))
         again = sum(fold.trains_again for fold in folds)
         done = _counter(progress, len(comparisons) * len(penalties) + again)
         compared = iter(self._fit(examples, classes, comparisons, done))
@@ -207,33 +207,17 @@ class Classifier:
                 tests.append((fold.test, fitted[0].weights[best]))
         last = iter(self._fit(examples, classes, last_tasks, done))
 
-        predictions = []
-        accuracies = []
+        trained = []
         for rows, of_choice in tests:
             weights = of_choice
             if weights is None:
                 weights = next(last).weights[0]
-            predicted = predict(examples.features[rows], weights)
-            predictions.append(predicted)
-            accuracies.append(_percent(predicted == examples.labels[rows]))
-
-        tested = np.concatenate([rows for rows, _ in tests])
-        order = np.argsort(tested)
-        numbers = None
-        if len(tests) > 1:
-            lengths = [len(rows) for rows, _ in tests]
-            numbers = np.repeat(np.arange(len(tests)), lengths)[order]
-        mean_of_choices = _rounded(np.mean(developments))
-        mean_of_tests = _rounded(np.mean(accuracies))
+            trained.append((rows, weights))
+        development = _rounded(np.mean(developments))
+        outcome = _outcome(examples, trained, development)
         if folds[0].test is None:
-            mean_of_tests = mean_of_choices
-        return Outcome(
-            mean_of_tests,
-            mean_of_choices,
-            np.concatenate(predictions)[order],
-            examples.labels[tested[order]],
-            numbers,
-        )
+            return attrs.evolve(outcome, accuracy=development)
+        return outcome
 
     def _last_task(self, rows: Rows, penalty: float) -> Task:
         """Return the task of the fit with the chosen penalty; `senteval` holds some rows out to stop it."""
@@ -331,6 +315,37 @@ def _counter(progress: Progress | None, total: int) -> Done:
             progress(finished, total)
 
     return done
+
+
+def _outcome(
+    examples: Examples,
+    trained: Sequence[tuple[Rows, NDArray[np.float32]]],
+    development: float,
+) -> Outcome:
+    """Test each classifier, given by its weights, on its rows."""
+    import numpy as np
+
+    predictions = []
+    accuracies = []
+    lengths = []
+    for rows, weights in trained:
+        predicted = predict(examples.features[rows], weights)
+        predictions.append(predicted)
+        accuracies.append(_percent(predicted == examples.labels[rows]))
+        lengths.append(len(rows))
+
+    tested = np.concatenate([rows for rows, _ in trained])
+    order = np.argsort(tested)
+    folds = None
+    if len(trained) > 1:
+        folds = np.repeat(np.arange(len(trained)), lengths)[order]
+    return Outcome(
+        _rounded(np.mean(accuracies)),
+        development,
+        np.concatenate(predictions)[order],
+        examples.labels[tested[order]],
+        folds,
+    )
 
 
 def _best_penalty(fold: Fold, fitted: Sequence[Fitted]) -> tuple[int, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,7 +32,7 @@ from sentbed_evaluators.glue_files import (
     find_files,
     read_rows,
 )
-from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
+from sentbed_evaluators.labelled_text_vectors import TextVectors
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.probe import Classifier, Grid
 from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
@@ -270,21 +269,20 @@ class SentGLUE(FileSuite):
 
     def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier for a folder, and score it on the development set of each task in the folder."""
+        import numpy as np
+
         task = TASKS[folder.names[0]]
         is_folded = folder.names[0] in FOLDED
         classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
         classes = len(task.classes)
         progress = part_progress(vectors, task.folder)
         train, held_out = folder.parts[:2]
-        splits = [
-            (train.sides, train.labels),
-            (held_out.sides, held_out.labels),
-            _joined(folder.tests),
-        ]
+        splits = [(rows.sides, rows.labels) for rows in folder.parts]
         text_vectors = TextVectors.of(vectors, folder.folder)
-        examples, rows_of_splits = text_vectors.examples(splits)
+        examples, rows_of_parts = text_vectors.examples(splits)
         labels = examples.labels
-        fitted_on, development, test = rows_of_splits
+        fitted_on, development, *tests = rows_of_parts
+        test = np.concatenate(tests)
         if is_folded:
             folds = classifier.folded(labels, fitted_on, test)
         else:
@@ -363,15 +361,6 @@ def _scored_pairs(
         pairs.append(EncodedPairs(sides, (first, second), rows.scores))
         start = end
     return pairs
-
-
-def _joined(parts: Sequence[Rows]) -> LabelledTexts:
-    """Return the sides and the labels of all parts, each concatenated over the parts."""
-    sides = []
-    for texts in zip(*(rows.sides for rows in parts), strict=True):
-        sides.append(list(chain.from_iterable(texts)))
-    labels = list(chain.from_iterable(rows.labels for rows in parts))
-    return sides, labels
 
 
 def _texts_of(parts: Sequence[Rows]) -> list[str]:
