@@ -98,15 +98,6 @@ def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     )
 
 
-def test_runs_of_which_none_has_finished_are_no_table(run_of):
-    runs = [run_of(name, status="failed", use=name) for name in "abc"]
-    result = invoke("compare", *runs)
-    assert (
-        result.exit_code,
-        "none of the runs has finished with scores" in result.output,
-    ) == (1, True)
-
-
 # --- studies -----------------------------------------------------------------------------------------------
 
 
