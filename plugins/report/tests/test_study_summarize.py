@@ -345,7 +345,7 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
 
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
-        "Student's t over items and seeds, with Holm's correction over the cells in each column on its own."
+        "Student's t over items and seeds, with Holm's correction over the cells in each column."
     )
 
 
