@@ -182,13 +182,6 @@ class PlacedEncoder:
         """
         return None
 
-    def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite, or None if there is none or it is not checked.
-
-        It is not enough to check the vectors, since an attention kernel may ignore NaN.
-        """
-        return None
-
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> PlacedEncoder:
@@ -216,11 +209,6 @@ class StepResult:
     grad_norm: float
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
-    interrupted: str | None = None
-    """Why the run should end after this step: another process of the engine has received a signal.
-
-    None if the run should go on.
-    """
     fault: str = ""
     """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 

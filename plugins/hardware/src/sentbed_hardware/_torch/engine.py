@@ -25,7 +25,6 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assemble
 from sentbed_hardware.engine_parts.process_group import (
     Processes,
     facts,
-    highest_counters,
     join,
 )
 
@@ -41,7 +40,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     """
     engine.processes = join(
         engine.device,
-        asked_for=parameters.devices * parameters.nodes,
+        asked_for=parameters.devices,
         sharded=parameters.parallel == "fsdp",
         local_gradient=parameters.gradient == "local",
     )
@@ -101,15 +100,7 @@ class TorchEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the GPU's peak memory in GiB, and the number and the seconds of compilations.
-
-        Each is the maximum over the processes.
-        """
-        by_process = self.processes.results(type(self)._counters, self)
-        return highest_counters(by_process)
-
-    def _counters(self) -> dict[str, float]:
-        """Return the counters of this process."""
+        """Return the GPU's peak memory in GiB, number and seconds of compilations, in this process."""
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)

@@ -127,14 +127,6 @@ class JaxEncoder(ModuleEncoder):
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
-    def broken_weight(self) -> str | None:
-        """Return the name of the first weight with NaN or infinity, or None if there is none."""
-        for name, _ in self.module.named_parameters():
-            if not bool(jax.numpy.isfinite(self.weights[name]).all()):
-                return name
-
-        return None
-
     def place(self, batch: TokenBatch) -> Batch:
         """Put a batch that has a mask on the devices. Each device gets its share of the rows."""
         layout = self.devices.layout
