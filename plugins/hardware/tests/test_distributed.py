@@ -192,10 +192,9 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parall
     assert later.startswith("the processes have ended after a failure; ")
     if rank == 0:
         assert "this one does not work" in raised
-        assert ended.stderr == ""
     else:
         assert ended.returncode == 1
-        assert ended.stderr == "error: process 1: this one does not work\n"
+        assert "error: process 1: this one does not work" in ended.stderr
 
 
 def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):

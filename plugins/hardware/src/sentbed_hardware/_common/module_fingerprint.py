@@ -25,6 +25,7 @@ NOT_THE_MODEL = (
     "dtype",
     "torch_dtype",
     "owners",
+    "autocast",
     "states_width",
     "pooled_width",
     "trained_pooled_width",

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from sentbed import ModelError
-from sentbed.helpers import derive, full_name
+from sentbed.helpers import derive
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -63,8 +63,8 @@ from sentbed_hardware._torch.training_state import (
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
-    frozen_nan,
     learning_rate,
+    origin_outside_encoders,
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -436,13 +436,7 @@ class TorchTrainer(Trainer):
                 restore_generators(before)
                 return came_from(origin or f"the encoder `{batch.tower.name}`")
 
-        if frozen_nan(columns):
-            return came_from("a frozen encoder")
-
-        if not torch.isfinite(output.loss):
-            loss = full_name(self.training.loss)
-            return came_from(f"{loss}: the vectors that it got have none")
-        return came_from("a gradient")
+        return origin_outside_encoders(columns, self.training.loss, output.loss.item())
 
     def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""

@@ -72,8 +72,7 @@ class JaxEncoder(ModuleEncoder):
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the indices of the texts of each batch; `lengths` are their numbers of tokens."""
-        for chosen, _, _ in self.devices.buckets.plan(lengths, self.longest):
-            yield chosen
+        return self.devices.buckets.plan(lengths, self.longest)
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
@@ -127,15 +126,22 @@ class JaxEncoder(ModuleEncoder):
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
-    def place(self, batch: TokenBatch) -> Batch:
-        """Put a batch that has a mask on the devices. Each device gets its share of the rows."""
+    def place(self, batch: TokenBatch, passes: int | None = None) -> Batch:
+        """Put a batch that has a mask on the devices. Each device gets its share of the rows.
+
+        With `passes`, the rows are divided into as many: the arrays have the axes `(passes, rows, length)`.
+        """
         layout = self.devices.layout
 
         def placed(values: NDArray[Any]) -> jax.Array:
             # JAX has no 64-bit integers.
             if values.dtype == np.int64:
                 values = values.astype(np.int32)
-            return layout.place(values, layout.rows)
+            if passes is None:
+                return layout.place(values, layout.rows)
+
+            of_passes = values.reshape(passes, -1, *values.shape[1:])
+            return layout.place(of_passes, layout.rows_of_passes)
 
         assert batch.attention_mask is not None
         keywords = {name: placed(values) for name, values in batch.keywords.items()}
