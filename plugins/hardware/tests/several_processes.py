@@ -213,7 +213,7 @@ def steps(engine, out):
             "steps": results_of_steps,
             "weights": load_file(backbone / "model.safetensors"),
             "head": load_file(directory / "encoder" / "modules.safetensors"),
-            "state": load_file(directory / "state" / "state.safetensors"),
+            "state": torch.load(directory / "state" / "state.pt")["tensors"],
             "vectors": encoder.encode(padded(5)),
             "one vector": encoder.encode(padded(1)),
             "states": engine.processes.results(states_of, trainer),

@@ -57,7 +57,6 @@ class TorchEngine(TrainingEngine):
     """An engine on one device, or on one device of each process. `describe` returns `facts`."""
 
     encoder_class: type[TorchEncoder] = TorchEncoder
-    trainer_class: type[TorchTrainer] = TorchTrainer
 
     def __init__(
         self,
@@ -168,7 +167,7 @@ class TorchEngine(TrainingEngine):
     @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
-        return self.trainer_class(
+        return TorchTrainer(
             self.placement, self.processes, self.say, encoders, training
         )
 

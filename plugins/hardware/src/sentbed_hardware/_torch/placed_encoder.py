@@ -241,10 +241,9 @@ class TorchEncoder(ModuleEncoder):
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights, and of the code and settings with which vectors are computed.
+        """Return a hash of all weights, and of the settings with which vectors are computed.
 
-        Returns None if the weights are sharded over processes, or if the code on disk has changed since it was
-        loaded.
+        Returns None if the weights are sharded over processes.
         """
         if self.processes.sharded:
             return None

@@ -218,9 +218,14 @@ class EncoderModule(nn.Module):
         )
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
-        """Return a hash of weights, settings and code; see `module_fingerprint.fingerprint`."""
+        """Return a hash of the weights and of how they are used; see `module_fingerprint.fingerprint`."""
         # A method, since engines of other distributions do not import `_common`.
         return fingerprint(self, how, hashed)
+
+    def extra_repr(self) -> str:
+        """Return the settings that torch prints, and that are part of the fingerprint."""
+        _, pooler = self.owners
+        return f"{pooler}, dimensions={self.dimensions}, normalize={self.normalize}, bare={self.gives_input}"
 
     def own_weights(self) -> dict[str, Tensor]:
         """Return the weights of pooler and head."""

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import torch
 from jax.interpreters import partial_eval
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 from sentbed import RunError
 from sentbed.helpers import pad
 from sentbed.protocols import Columns, Module, StepResult, TokenIds, Trainer, Training
@@ -409,30 +409,34 @@ class JaxTrainer(Trainer):
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into `directory`, which is empty."""
+        tensors = {}
+        for name, array in self.state_by_name().items():
+            tensors[name] = torch.from_numpy(self.devices.layout.fetch(array).copy())
+
         values = {"steps": self.steps, "random": host_generator_states()}
-        arrays = self.devices.layout.fetch_all(self.state_by_name())
-        write_state(directory, values, arrays, save_file)
+        write_state(directory, {**values, "tensors": tensors})
 
     def load(self, directory: Path) -> None:
         """Restore the state that `save` wrote.
 
         Raises:
-            ModelError: if a file cannot be read, or the state does not fit this trainer.
+            ModelError: if the file cannot be read, or the state does not fit this trainer.
         """
-        values, arrays = read_state(directory, load_file)
+        state = read_state(directory)
+        tensors = state["tensors"]
         expected = self.state_by_name()
-        require_same_tensors(arrays, expected, directory)
+        require_same_tensors(tensors, expected, directory)
         layout = self.devices.layout
         placed = []
         for name, value in expected.items():
-            placed.append(layout.place_wide(arrays[name], value.sharding))
+            placed.append(layout.place_wide(tensors[name].numpy(), value.sharding))
 
         structure = jax.tree.structure(self._tree())
         self.state, key = jax.tree.unflatten(structure, placed)
         self.key = jax.random.wrap_key_data(key)
         self._give_weights()
-        self.steps = values["steps"]
-        restore_host_generators(values["random"])
+        self.steps = state["steps"]
+        restore_host_generators(state["random"])
 
     def _tree(self) -> tuple[_State, jax.Array]:
         """Return all arrays that determine later steps: the state, and the numbers of the random key."""
