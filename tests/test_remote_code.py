@@ -56,7 +56,6 @@ def hostile(plain, tmp_path):
             "trust_remote_code = false", "trust_remote_code = true"
         )
     )
-    (encoder / "checksums.json").unlink()
     return encoder, trace
 
 

@@ -172,10 +172,7 @@ def saved(run):
         str(path.relative_to(run)): path.read_bytes()
         for path in run.rglob("encoder/**/*.*")
     }
-    assert {
-        "encoder/checksums.json",
-        "encoder/backbone/model.safetensors",
-    } <= files.keys()
+    assert "encoder/backbone/model.safetensors" in files
     return files
 
 

@@ -13,7 +13,6 @@ import toy_plugin
 from click.testing import CliRunner
 from sentbed import __version__
 from sentbed._cli import main as cli
-from sentbed.errors import LONGEST_MESSAGE
 from sentbed.protocols import Evaluation, Score
 from toy_plugin import RECIPE, quicken
 
@@ -380,12 +379,3 @@ def test_a_resumed_run_stays_in_its_directory():
     assert result.exit_code == 2
     assert result.stderr.startswith("Usage: ")
     assert "a resumed run stays in its directory: take `--out` out" in result.stderr
-
-
-def test_a_long_name_in_an_error_is_cut():
-    result = invoke("run", "x/" * 25_000)
-    assert result.exit_code == 2
-    assert result.output.startswith(
-        "error: 1 problem in the recipe:\n  cannot read the recipe: File name too"
-    )
-    assert len(result.output) < 2 * LONGEST_MESSAGE

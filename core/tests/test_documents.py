@@ -427,7 +427,7 @@ def test_a_value_of_the_right_type_is_kept_with_its_type(
     [
         ("either = true", "either", "found True, expected a whole number or a string"),
         ("pair = [1]", "pair", "found the array [1], expected an array of 2"),
-        ("pair = ['a', 'a']", "pair.0", "found 'a', expected a whole number"),
+        ("pair = ['a', 'a']", "pair", "found 'a', expected a whole number"),
         ("one_or_more = 3", "one_or_more", "found 3, expected a table or an array"),
         ("choice = 3.0", "choice", "expected one of `3`, `green`, `red`"),
         ("choice = true", "choice", "expected one of `3`, `green`, `red`"),

@@ -105,7 +105,6 @@ def test_saving_again_replaces_the_directory_whole(encoder, saved, tmp_path):
     encoder.save(saved)
     assert sorted(p.name for p in saved.iterdir()) == [
         "backbone",
-        "checksums.json",
         "encoder.toml",
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["e", "recipe.toml"]
@@ -221,11 +220,6 @@ def test_a_wrong_runtime_is_a_problem(saved, runtime, path, message, plugins):
     (problem,) = caught.value.problems
     assert problem.path == path
     assert message in problem.message
-
-
-def test_an_encoder_saved_without_checksums_still_loads(encoder, saved, load_encoder):
-    (saved / "checksums.json").unlink()
-    assert_same_vectors(load_encoder(saved), encoder, TEXTS)
 
 
 def test_saving_never_replaces_what_is_no_encoder(encoder, tmp_path):

@@ -7,11 +7,11 @@ import attrs
 import numpy as np
 import pytest
 from sentbed._json import from_plain, plain
+from sentbed._run.expected_numbers import expected_rows
 from sentbed._run.history import History
 from sentbed.protocols import (
     Evaluation,
     Expected,
-    Recipe,
     Run,
     Scatter,
     Score,
@@ -19,14 +19,8 @@ from sentbed.protocols import (
 )
 
 
-def values_of(keys, *scores):
-    history = History()
-    for score in scores:
-        history.scores_ready(score.encoder, Evaluation((score,), 0.0))
-    expected = {key: Expected(1.0, 0.1) for key in keys}
-    # Only `expected` is read.
-    recipe = Recipe(1, None, None, {"encoder": None}, expected=expected)
-    return [row.found for row in history.expected(recipe)]
+def rows_of(keys, *scores):
+    return list(expected_rows(dict.fromkeys(keys, Expected(1.0, 0.1)), scores))
 
 
 def score(
@@ -65,23 +59,14 @@ def score(
 def test_an_expected_number_is_compared_with_the_score_that_its_key_names(
     key, others, value
 ):
-    assert values_of([key], score(1.0), *others) == [value]
+    (row,) = rows_of([key], score(1.0), *others)
+    assert row.found == value
 
 
 def test_what_was_skipped_for_want_of_data_decides_nothing():
-    history = History()
     incomplete = attrs.evolve(score(1.0), skipped=("STS15",))
-    history.scores_ready("encoder", Evaluation((incomplete,), 0.0))
-    expected = {
-        key: Expected(1.0, 0.1)
-        for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")
-    }
-    # Only `expected` is read.
-    recipe = Recipe(1, None, None, {"encoder": None}, expected=expected)
-    assert [row.key for row in history.expected(recipe) if row.decides] == [
-        "STS12",
-        "STS16",
-    ]
+    rows = rows_of(["STS12", "STS15", "STS15/spearman", "AVG", "STS16"], incomplete)
+    assert [row.key for row in rows if row.decides] == ["STS12", "STS16"]
 
 
 # --- stages, and the way through a checkpoint --------------------------------------------------------------

@@ -205,7 +205,6 @@ FAULTY_PLUGINS = {
         TARGETS.replace('"extra"', '"stage"').replace("NAME", "x"),
         "the recipe table `stage` is sentbed's own",
     ),
-    "long reason": ("raise OSError('x' * 10**6 + ' end')", "xxx end @ FILE:1"),
 }
 
 
@@ -228,7 +227,6 @@ def test_a_faulty_plugin_is_listed_with_the_reason_and_stops_no_other(
     assert lines[index].split() == ["d_plugin", "–", "d", "1.0", "broken"]
     reason = reason.replace("FILE", f"{tmp_path}/site/d_plugin.py")
     assert reason in lines[index + 1]
-    assert len(lines[index + 1]) < 2500
 
 
 FAULTY_TARGETS = {

@@ -375,7 +375,7 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
 ):
     recipe = recipe_of(RUN, "checkpoint.every=1")
     resumed = 0
-    for at in range(3, 10_000, 13):
+    for at in range(3, 10_000, 11):
         out = tmp_path / str(at)
         if not killed(at, lambda: run(recipe, out, plugins)):  # noqa: B023
             break

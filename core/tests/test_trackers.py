@@ -44,6 +44,11 @@ def warnings_of(directory):
     return [*report["warnings"]]
 
 
+def printed_warnings(capsys):
+    """The warnings that the console has shown."""
+    return re.findall(r"^warning: (.*)$", capsys.readouterr().err, re.MULTILINE)
+
+
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "hook",
@@ -62,11 +67,34 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     assert tracker.calls[-1] == hook
     assert plugins.manager.list_name_plugin() == registered
 
-    (warning,) = re.findall(r"^warning: (.*)$", capsys.readouterr().err, re.MULTILINE)
+    (warning,) = printed_warnings(capsys)
     assert warning.startswith(
         f"the tracker `notes` of `toy_plugin` failed in `{hook}`: ValueError: broken @ {__file__}:"
     )
     assert warning.endswith("; the run goes on without it")
+
+
+@pytest.mark.parametrize(
+    ("hook", "result", "expected"),
+    [
+        ("run_started", "7", "a mapping of facts"),
+        ("tracker_state", {"bytes": 7}, "a tuple of a name and a mapping"),
+        ("tracker_state", ("mine", 7), "a tuple of a name and a mapping"),
+        ("report_sections", [7], "a sequence of `ReportSection`"),
+        ("write_report", "page.html", "the path of a file"),
+    ],
+)
+def test_a_hook_that_returns_a_wrong_type_costs_its_tracker_alone(
+    hook, result, expected, plugins, capsys, run_recipe
+):
+    tracker = failing(hook, result=result)
+    plugins.manager.register(tracker, name="mine")
+    run_recipe()
+    assert tracker.calls.count(hook) == 1
+    (warning,) = printed_warnings(capsys)
+    assert warning.startswith(
+        f"the plugin `mine` failed in `{hook}`: TypeError: it returned {result!r}, expected {expected} @ "
+    )
 
 
 def test_a_tracker_that_is_required_ends_the_run_with_its_name(

@@ -196,6 +196,8 @@ def table_numbers(name: str, results: dict[str, Any]) -> Iterator[Number]:
             yield Number(f"{key}/difference", difference, SUMS)
             yield Number(f"{key}/p", [test["p_value"], test["corrected"]], SUMS)
     for table in tables_of(results):
+        if table["groups"] is None:
+            continue
         task = table["columns"][-1]["task"]
         for row in table["groups"]["cells"]:
             key = f"{name}/{row['cell']}/{task}/group"

@@ -98,17 +98,11 @@ def _check(file, overrides=()):
     from sentbed._registry.registry import load_plugins
 
     try:
-        lines = check(str(file), overrides, load_plugins(), False)
-        output = "\n".join(lines)
+        check(str(file), overrides, load_plugins(), False)
     except RecipeError as error:
-        output = str(error)
-        if " raised " in output:
-            raise FaultError(output) from error
-        if len(output) > 50_000:
-            raise FaultError(f"{len(output):,} characters of output") from error
+        if " raised " in str(error):
+            raise FaultError(str(error)) from error
         raise
-    if any(ord(sign) < 32 and sign not in "\t\n" for sign in output):
-        raise FaultError(f"control characters in the output: {output!r:.200}")
 
 
 def recipes(place):

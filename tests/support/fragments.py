@@ -1,11 +1,10 @@
-"""Checks of what a page shows: parts of recipes, commands, Python; each returns what is wrong, or runs it."""
+"""What a page shows, read as what it is: parts of recipes, commands, Python."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 
 import attrs
 import click
-from blocks import ROOT
-from distributions import EXTRAS, WORKSPACE
 from sentbed._cli.main import main
 from sentbed._recipe.load import structure_recipe
 from sentbed._toml import Document, parse
@@ -131,21 +128,6 @@ def _filled(shown, whole):
 
 # --- commands ---------------------------------------------------------------------------------------------
 
-PROGRAMS = {
-    "cd",
-    "ray",
-    "tensorboard",
-    "mlflow",
-    "pytest",
-    "python",
-    "mkdir",
-    "cat",
-    "git",
-    "taplo",
-    "apt-get",
-}
-"""Programs of others, whose arguments are theirs to check."""
-
 
 def commands(text):
     """Yield the commands of a block: lines after `$ `, or all of them; `\\` at the end joins lines."""
@@ -157,65 +139,6 @@ def commands(text):
     ]
     prompted = [line.strip()[2:] for line in lines if line.strip().startswith("$ ")]
     yield from prompted or lines
-
-
-def command_fault(line, plugins):
-    """Return what is wrong with a command, or with those that `&&` joins; they are not run."""
-    try:
-        words = shlex.split(line, comments=True)
-    except ValueError as error:
-        return str(error)
-    if "&&" in words:
-        end = words.index("&&")
-        first, rest = shlex.join(words[:end]), shlex.join(words[end + 1 :])
-        return command_fault(first, plugins) or command_fault(rest, plugins)
-    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
-        words = words[1:]
-    if not words:
-        return "there is no command"
-    program, rest = Path(words[0]).name, words[1:]
-    if program == "torchrun" and "sentbed" in rest:
-        program, rest = "sentbed", rest[rest.index("sentbed") + 1 :]
-    if program == "python" and rest[:2] == ["-m", "sentbed"]:
-        program, rest = "sentbed", rest[2:]
-    if program == "sentbed":
-        return sentbed_fault(rest, plugins)
-    if program == "make":
-        targets = re.findall(
-            r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
-        )
-        return next(
-            (
-                f"the Makefile has no target `{name}`"
-                for name in rest
-                if name not in targets
-            ),
-            None,
-        )
-    if program == "pip":
-        return pip_fault(rest)
-    if program == "uv" and rest[:1] == ["run"]:
-        return command_fault(shlex.join(rest[1:]), plugins)
-    if program == "uv":
-        return uv_fault(rest)
-    return (
-        None
-        if program in PROGRAMS
-        else f"`{program}` is no program that these pages use"
-    )
-
-
-def sentbed_fault(words, plugins):
-    """Return what is wrong with the arguments of `sentbed`."""
-    try:
-        invocation = understood(words, plugins)
-    except click.exceptions.Exit:
-        return None
-    except click.ClickException as error:
-        return error.format_message()
-    if invocation is None:
-        return None
-    return _names_fault(*invocation, plugins)
 
 
 def understood(words, plugins):
@@ -242,83 +165,6 @@ def understood(words, plugins):
     filled = command.make_context(context.info_name, list(words), parent=context.parent)
     path = filled.command_path.removeprefix("sentbed ")
     return path, filled.params
-
-
-def _names_fault(command, parameters, plugins):
-    """Return what is wrong with names and recipes that a command mentions."""
-    kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(
-        command
-    )
-    names = [parameters.get(option) for option in ("evaluator", "to", "from_")]
-    if command == "show" and parameters.get("name"):
-        kind, names = parameters["kind"], [parameters["name"]]
-    for name in filter(None, names):
-        if kind and str(name).islower() and (kind, name) not in plugins.offers:
-            return f"there is no {kind} `{name}`"
-    for value in parameters.values():
-        texts = value
-
-        if not isinstance(value, tuple):
-            texts = (value,)
-        for text in texts:
-            if (
-                isinstance(text, str)
-                and text.startswith("recipes/")
-                and not (ROOT / text).exists()
-            ):
-                return f"there is no `{text}`"
-    return None
-
-
-def pip_fault(words):
-    """Return what is wrong with `pip install`: files, distributions and extras of this project."""
-    if words[:1] != ["install"]:
-        return f"`pip {' '.join(words[:1])}` is not what these pages need"
-    for word in words[1:]:
-        name, _, extras = word.rstrip("]").partition("[")
-        name = name.removeprefix("./").rstrip("/")
-        if (
-            name.startswith(("requirements/", "examples/"))
-            and not (ROOT / name).exists()
-        ):
-            return f"there is no `{name}`"
-        distribution = {"core": "sentbed"}.get(
-            name, name.replace("plugins/", "sentbed-")
-        )
-        if distribution not in EXTRAS:
-            if name.startswith(("plugins/", "core/")):
-                return f"there is no distribution in `{name}`"
-            continue
-        for extra in filter(None, extras.split(",")):
-            if extra not in EXTRAS[distribution]:
-                return f"`{name}` has no extra `{extra}`"
-    return None
-
-
-def uv_fault(words):
-    """Return what is wrong with `uv sync` or `uv pip install`: groups, distributions and extras."""
-    if words[:1] == ["pip"]:
-        return pip_fault(words[1:])
-    if words[:1] != ["sync"]:
-        return f"`uv {' '.join(words[:1])}` is not what these pages need"
-    names = {
-        "--group": set(WORKSPACE["dependency-groups"]),
-        "--package": set(EXTRAS),
-        "--extra": set().union(*EXTRAS.values()),
-    }
-    options = iter(words[1:])
-    for option in options:
-        if option == "--inexact":
-            continue
-        if option == "--python":
-            next(options)
-            continue
-        if option not in names:
-            return f"`uv sync {option}` is not what these pages need"
-        name = next(options)
-        if name not in names[option]:
-            return f"`uv sync {option} {name}` names nothing of this project"
-    return None
 
 
 # --- Python -----------------------------------------------------------------------------------------------

@@ -1,19 +1,16 @@
-"""Files: checksums, atomic writing, and locks."""
+"""Files: hashes, atomic writing, and locks."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentbed.errors import DataError, RunError, printable
-
-SUMS_FILE = "checksums.json"
-"""Name of the file that has the SHA-256 of every other file below its directory; see `write_sums`."""
+from sentbed.errors import DataError, RunError
 
 TEMPORARY = ".tmp"
 """Suffix of the names of hidden files and directories that replace another one when they are complete."""
@@ -40,39 +37,6 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_sums(directory: Path, hashes: Mapping[str, str] | None = None) -> None:
-    """Write the SHA-256 of every file below a directory to `checksums.json`, for `verified_sums`.
-
-    `hashes` may have the SHA-256 of some files, by name, which are then not read.
-    """
-    computed_sums = hashes or {}
-    sums = {}
-    for path in directory.rglob("*"):
-        name = path.relative_to(directory).as_posix()
-        if path.is_file() and name != SUMS_FILE:
-            sums[name] = computed_sums.get(name) or sha256(path)
-    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1, sort_keys=True))
-
-
-def verified_sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that `write_sums` recorded, after verifying that the files have them.
-
-    Raises:
-        ValueError: if a file is missing or has changed. The message names it.
-    """
-    try:
-        sums: dict[str, str] = read_json(directory / SUMS_FILE)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
-    for name, expected in sums.items():
-        file = directory / name
-        if not file.is_file():
-            raise ValueError(f"`{name}` is missing")
-        if sha256(file) != expected:
-            raise ValueError(f"`{name}` is not what was written")
-    return sums
-
-
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file for writing; at the end of the block, it replaces `path` atomically.
@@ -97,13 +61,13 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically, as `atomic_file` does. Control characters of a text are escaped by `printable`.
+    """Write a file atomically, as `atomic_file` does.
 
     Raises:
         RunError: if the disk is full or `path` cannot be written. What was at `path` does not change then.
     """
     if isinstance(content, str):
-        content = printable(content).encode()
+        content = content.encode()
     with atomic_file(path) as stream:
         stream.write(content)
 

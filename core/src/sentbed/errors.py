@@ -6,47 +6,15 @@ the dotted path of a key. The command line prints these errors without a traceba
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import attrs
 
-LONGEST_MESSAGE = 2000
-"""Largest number of characters of a message. Of a longer message, only the beginning and the end are shown."""
-
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-"""Characters that `printable` replaces.
-
-These are the control characters of terminals (C0 except tab and line feed, and C1), bidirectional marks, and
-surrogates, which cannot be encoded as UTF-8.
-"""
-
-
-def printable(text: str) -> str:
-    """Return a text with control characters replaced by visible escapes, such as `\\x1b` or `\\u009b`.
-
-    All texts that are printed or written pass through this function, since a name may come from a recipe or study
-    that somebody else wrote. In a string of JSON or TOML, the escape means the same character.
-    """
-    return _CONTROL.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    number = ord(match[0])
-    if number < 0x7F:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}"
-
 
 class SentbedError(Exception):
     """Base class of all errors that sentbed raises deliberately."""
-
-    def __str__(self) -> str:
-        return printable(super().__str__())
 
 
 class DataError(SentbedError):
@@ -124,7 +92,6 @@ class Problem:
     level: Level = "error"
 
     def __str__(self) -> str:
-        message = shortened(self.message)
         positions = []
         if self.file:
             positions.append(self.file)
@@ -132,22 +99,9 @@ class Problem:
                 positions[0] += f":{self.line}"
         if self.path:
             positions.append(self.path)
-        if positions:
-            message += f" @ {' '.join(positions)}"
-        return printable(message)
-
-
-def shortened(text: str) -> str:
-    """Return a text, or its beginning and end if it has more than `LONGEST_MESSAGE` characters."""
-    if len(text) <= LONGEST_MESSAGE:
-        return text
-    half = LONGEST_MESSAGE // 2
-    return f"{text[:half]} [...] {text[-half:]}"
-
-
-def shortened_lines(text: str) -> str:
-    """Return a text in which each line is `shortened`."""
-    return "\n".join(map(shortened, text.split("\n")))
+        if not positions:
+            return self.message
+        return f"{self.message} @ {' '.join(positions)}"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -183,19 +137,13 @@ def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error.
-
-    For an error that sentbed did not raise, it is shortened and has the type.
-    """
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - `__str__` of a plugin's exception may raise anything
-        text = ""
+    """Return the message of an error, with its type if sentbed did not raise it."""
+    text = str(error)
     if not text:
         return type(error).__name__
     if isinstance(error, SentbedError):
         return text
-    return f"{type(error).__name__}: {shortened(text)}"
+    return f"{type(error).__name__}: {text}"
 
 
 @contextmanager

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sentbed._component_names import full_name, release_of
     from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
-        SUMS_FILE,
         TEMPORARY,
         atomic_file,
         cannot_write,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
         sha256,
         write_atomic,
         write_directory,
-        write_sums,
     )
     from sentbed._item_identities import identities
     from sentbed._json import key_of

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sentbed._recipe.load import (
         component_of,
         load_recipe,
+        part_of,
         read_document,
         structure_recipe,
     )

@@ -770,7 +770,6 @@ def test_vectors_that_are_no_numbers_are_not_written(
 ):
     embedding = np.full_like(encoder.backbone.embedding, value)
     np.save(tmp_path / "encoder" / "backbone" / "embedding.npy", embedding)
-    (tmp_path / "encoder" / "checksums.json").unlink()
     source = put("in.txt", "a\nb\n")
     with pytest.raises(RunError, match=f"^rows 1 to 2 of {source}: {message}"):
         encode_corpus(request_of(source, dtype=dtype))

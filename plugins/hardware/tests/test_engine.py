@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 from sentbed import ModelError, RunError
-from sentbed._files import verified_sums
-from sentbed.helpers import sha256, write_sums
 from sentbed.protocols import BuildContext, Head
 
 ANCHORS = (
@@ -43,23 +41,6 @@ def restore(toys, engine, saved, head, pooler):
     return engine.assemble(backbone, pooler, head, saved)
 
 
-def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
-    toys, engine, tmp_path
-):
-    encoder, other = two_heads(toys, engine)
-    encoder.save(tmp_path / "one")
-    write_sums(tmp_path / "one")
-    other.twin = tmp_path / "one"
-    sums = other.save(tmp_path / "two")
-    write_sums(tmp_path / "two", sums)
-    files = list((tmp_path / "one" / "backbone").iterdir())
-    assert sums.keys() == {f"backbone/{path.name}" for path in files}
-    for name in sums:
-        assert (tmp_path / "two" / name).samefile(tmp_path / "one" / name)
-    assert verified_sums(tmp_path / "two").keys() == {*sums, "modules.safetensors"}
-    require_restored(toys, engine, tmp_path / "two", other)
-
-
 def require_restored(toys, engine, saved, encoder):
     """Load a saved encoder, and compare its vectors."""
     restored = restore(toys, engine, saved, Head(projection=3), toys.mean())
@@ -67,23 +48,26 @@ def require_restored(toys, engine, saved, encoder):
     np.testing.assert_array_equal(restored.encode(batch), encoder.encode(batch))
 
 
-def test_files_are_copied_where_they_cannot_be_linked(
-    toys, engine, tmp_path, monkeypatch
+@pytest.mark.parametrize("links", [True, False])
+def test_the_backbone_of_a_twin_is_linked_or_copied(
+    links, toys, engine, tmp_path, monkeypatch
 ):
     def refuse(*_):
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     encoder, other = two_heads(toys, engine)
     encoder.save(tmp_path / "one")
-    write_sums(tmp_path / "one")
     other.twin = tmp_path / "one"
-    monkeypatch.setattr("os.link", refuse)
-    sums = other.save(tmp_path / "two")
-    assert sums
-    for name, digest in sums.items():
-        copy = tmp_path / "two" / name
-        assert sha256(copy) == digest
-        assert not copy.samefile(tmp_path / "one" / name)
+    if not links:
+        monkeypatch.setattr("os.link", refuse)
+    other.save(tmp_path / "two")
+    files = list((tmp_path / "one" / "backbone").iterdir())
+    assert files
+    for file in files:
+        copy = tmp_path / "two" / "backbone" / file.name
+        assert copy.read_bytes() == file.read_bytes()
+        assert copy.samefile(file) == links
+    require_restored(toys, engine, tmp_path / "two", other)
 
 
 def two_heads(toys, engine):

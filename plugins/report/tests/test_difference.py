@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
 from sentbed_common import item_score
-from sentbed_report.statistics.cell_scores import CellScores, is_mean, mean_over_tasks
+from sentbed_report.statistics.cell_scores import CellScores, mean_over_tasks
 from sentbed_report.statistics.difference import (
     Difference,
     Judged,
@@ -316,14 +316,6 @@ def test_a_mean_without_all_items_rests_on_the_seeds():
     result = difference_of_means(with_items, (numbers(0.0, 0.0), numbers(1.0, 4.0)))
     assert result.varying == ("seeds",)
     assert result.p_value == pytest.approx(stats.ttest_1samp([0.75, 2.5], 0).pvalue)
-
-
-def test_a_reported_average_is_the_mean_if_it_has_no_items_and_equals_it():
-    mean = mean_over_tasks([means([[1, 3]]), means([[4, 6]])])
-    assert mean.by_seed == {0: 3.5}
-    assert is_mean(numbers(3.5), mean)
-    assert not is_mean(numbers(4.0), mean)
-    assert not is_mean(means([[3, 4]]), mean)
 
 
 # --- what cannot be tested ---------------------------------------------------------------------------------

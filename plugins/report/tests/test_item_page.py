@@ -53,7 +53,7 @@ def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0():
 def test_items_make_the_difference_of_two_cells_the_largest_first():
     data = study()
     (summary,) = summarise(data)
-    items = item_differences(data, FIRST, SECOND, "STSB")
+    items = item_differences([summary], FIRST, SECOND, "STSB")
     place = [column.task for column in summary.columns].index("STSB")
     means = {row.cell: row.cells[place].value or 0.0 for row in summary.rows}
     assert items["share"].sum() == pytest.approx(means[SECOND] - means[FIRST])
@@ -69,9 +69,9 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
     with pytest.raises(
         RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"
     ):
-        item_differences(study(), FIRST, SECOND, "STSb")
+        item_differences(summarise(study()), FIRST, SECOND, "STSb")
     with pytest.raises(RunError, match="no cell `none` has items of the task `STSB`"):
-        item_differences(study(), FIRST, "none", "STSB")
+        item_differences(summarise(study()), FIRST, "none", "STSB")
 
 
 def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path):

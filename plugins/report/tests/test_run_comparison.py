@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
-from sentbed import RunError
 from sentbed._cli.main import main
 from sentbed.protocols import Items, Score
-from sentbed_report.run_comparison import compared_encoders, difference_table
-from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.tables.estimate import Estimate
 
 
 def invoke(*words):
@@ -51,7 +47,9 @@ def test_two_runs_are_compared_score_by_score(write_run):
     result = invoke(first_run, two)
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
-    assert "Tests against one, of runs under different seeds" in result.output
+    assert (
+        "Tests against one: paired, two-sided, Student's t over items" in result.output
+    )
     assert (
         "Not tested (two): there is one seed, and the score has no items."
         in result.output
@@ -80,13 +78,6 @@ def test_two_runs_are_compared_score_by_score(write_run):
     assert f"+{right(b) - right(a):.2f}, {low:.2f} to {high:.2f}" in line
 
 
-def test_one_run_has_nothing_to_be_compared_with(write_run):
-    first_run = write_run("one", score("MR", 80.0))
-    result = invoke(first_run, first_run.parent / "x" / ".." / "one")
-    assert result.exit_code == 2
-    assert "is given twice, and there is nothing to compare" in result.output
-
-
 @pytest.mark.parametrize(
     ("seed", "difference"),
     [
@@ -99,20 +90,6 @@ def test_runs_of_one_recipe_differ_in_the_seed_at_most(write_run, seed, differen
     two = write_run("two", score("MR", 81.0), seed=seed)
     lines = invoke(first_run, two).output.splitlines()
     assert f"two and one: {difference}" in lines
-
-
-def test_a_difference_has_its_interval_and_both_p_values(write_run):
-    a, b = items_with(1), items_with(2, 0.6)
-    first_run, two = (
-        write_run("one", score("MR", right(a), items=a)),
-        write_run("two", score("MR", right(b), items=b)),
-    )
-    (summary,) = summarise(compared_encoders([first_run, two], ["en"], None))
-    judged = summary.rows[1].cells[0].judged
-    (row,) = difference_table(summary).rows
-    assert row.headers == ("two/en", "MR")
-    assert row.cells[0] == Estimate(value=judged.difference, interval=judged.interval)
-    assert row.cells[1:] == (f"{judged.p_value:.3f}",) * 2
 
 
 def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run):
@@ -145,31 +122,3 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run):
     ).output
     assert "neither ranked nor tested (one: MR): all predictions are the same" in text
     assert "Not tested (two): a score is not finite." in text
-
-
-def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run):
-    first_run = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
-    two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
-
-    def values(*sides):
-        directories, encoders = zip(*sides, strict=True)
-        (summary,) = summarise(compared_encoders(directories, encoders, None))
-        assert summary.baseline == summary.rows[0].name
-        return {row.name: row.cells[0].seeds[1] for row in summary.rows}
-
-    assert values((first_run, "en@start"), (two, "zh")) == {
-        "one/en@start": 70,
-        "two/zh": 50,
-    }
-    assert values((first_run, "en@start"), (first_run, "en")) == {
-        "one/en@start": 70,
-        "one/en": 80,
-    }
-    with pytest.raises(
-        RunError, match=r"the run `one` has no scores of an encoder `e`\. "
-    ):
-        compared_encoders([first_run, two], ["e"], None)
-    with pytest.raises(RunError, match="`one/en` is given twice; name another encoder"):
-        compared_encoders([first_run, first_run], ["en"], None)
-    with pytest.raises(RunError, match="`two/zh` is given twice"):
-        compared_encoders([first_run, two, two], ["en", "zh", "zh"], None)

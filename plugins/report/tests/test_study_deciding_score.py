@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import pytest
-from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.data_splits import is_development
-from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.deciding_score import Decide, deciding_scores
 
 
 def score(task, value, split="dev", **more):
@@ -83,18 +81,3 @@ def test_test_data_decide_only_where_they_may():
     assert is_development(SCORES[1])
     assert not is_development(SCORES[4])
     assert not is_development(Score("a", "m", 1.0, {}))
-
-
-def test_the_mean_is_higher_for_what_is_better():
-    assert mean_of(SCORES[1:2]) == 50.0
-    assert mean_of(SCORES[3:4]) == -30.0
-    assert mean_of((SCORES[1], SCORES[7])) == (50.0 + 80.0) / 2
-    assert mean_of(()) is None
-
-
-def test_scores_without_a_common_unit_have_no_mean():
-    message = r"no common unit.*: a \(sts, spearman\), b \(sts, spearman, negated\); let `\[study.decide\]`"
-    with pytest.raises(RunError, match=message):
-        mean_of((SCORES[1], SCORES[3]))
-    with pytest.raises(RunError, match="no common unit"):
-        mean_of(SCORES[1:3])

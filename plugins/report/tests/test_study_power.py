@@ -25,36 +25,6 @@ def noncentral(distance, degrees, level):
     )
 
 
-def by_share(spread, difference, seeds, level):
-    """Power by another decomposition: over the items' share of the sum of both chi-squares.
-
-    The share is independent of the sum, which is a chi-square over the sum of the degrees: given the share,
-    the test is a noncentral t.
-    """
-    of_items, of_seeds = spread.item_degrees, seeds - 1
-    degrees = of_items + of_seeds
-    items, repeated = spread.item_std**2, spread.seed_std**2 / seeds
-    error = math.sqrt(items + repeated)
-    criticals = [float(stats.t.isf(level / 2, df)) for df in (of_items, of_seeds)]
-
-    # With share = sin^2, the integrand is smooth at both ends.
-    places, weights = np.polynomial.legendre.leggauss(800)
-    angles = (places + 1) * math.pi / 4
-    share = np.sin(angles) ** 2
-    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2)
-    density *= np.sin(2 * angles)
-    items = items * share / of_items
-    repeated = repeated * (1 - share) / of_seeds
-    squares = items * criticals[0] ** 2 + repeated * criticals[1] ** 2
-    critical = np.sqrt(squares / (items + repeated))
-    bound = critical * np.sqrt(degrees * (items + repeated)) / error
-    distance = difference / error
-    expected = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
-        bound, degrees, -distance
-    )
-    return float((weights * math.pi / 4 * density) @ expected)
-
-
 # --- one source of variance --------------------------------------------------------------------------------
 
 
@@ -93,25 +63,6 @@ def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(
 
 
 # --- items and seeds ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spread", "difference", "seeds", "level"),
-    [
-        (Spread(1.2, 1.0, 40), 3.7, 3, 0.05),
-        (Spread(2.0, 1.0, 9), 3.0, 10, 0.01),
-        (Spread(2.2, 1.0, 500), 5.0, 5, 0.005),
-        (Spread(0.3, 1.0, 150), 2.5, 3, 0.05),
-    ],
-)
-def test_both_sources_agree_with_the_integral_over_their_share(
-    spread, difference, seeds, level
-):
-    expected = by_share(spread, difference, seeds, level)
-    assert 0.1 < expected < 0.99
-    assert power_of(spread, difference, seeds, level) == pytest.approx(
-        expected, abs=1e-3
-    )
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 4, 10])
@@ -218,6 +169,8 @@ def simulated_power(spread, difference, seeds, level, studies):
         (Spread(0.0, 0.5, 199, 0.5, 8), 2.0, 1),
         (Spread(1.0, 0.0, math.inf, 1.0, 2), 6.0, 2),
         (Spread(0.5, 0.2, 39, 0.5, 3), 0.0, 3),
+        (Spread(1.2, 1.0, 40), 3.7, 3),
+        (Spread(2.2, 1.0, 500), 5.0, 5),
     ],
 )
 def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(

@@ -10,10 +10,7 @@ import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.item_differences import (
-    item_differences,
-    task_items,
-)
+from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.prompt_effects import rows_under_prompts
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
 from sentbed_report.study_page.power_section import power_section
@@ -129,7 +126,7 @@ def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
     values = rng.normal(size=(2, 3, 3, 20))
     values += 5 * np.arange(3)[:, None, None]
     data = without_score(study_of(values), "c1", "q", 0)
-    items = item_differences(data, "c0", "c1", "T").sort_values("item")
+    items = item_differences(summarise(data), "c0", "c1", "T").sort_values("item")
 
     first = values[0].mean((0, 1))
     second = values[1][:, 1:].mean((0, 1))
@@ -139,6 +136,5 @@ def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt():
 
     (summary,) = summarise(data)
     assert summary.rows[1].cells[0].value is None
-    assert list(task_items(data, "T").cells) == ["c0"]
     with pytest.raises(RunError, match="no cell `c1` has items"):
-        item_differences(data, "c0", "c1", "T")
+        item_differences([summary], "c0", "c1", "T")

@@ -15,7 +15,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import select
-from toy_study import with_added, with_fields, with_scores
+from toy_study import with_fields, with_scores
 
 ALL = Decide()
 
@@ -167,19 +167,6 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make):
         78.0,
         ("S-dev (transfer, accuracy)",),
     )
-
-
-def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make):
-    data = make(
-        {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))},
-        Decide(test_data=True),
-    )
-
-    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], encoder="zh")])
-    assert [(score.encoder, score.decided) for score in chosen(data).scores] == [
-        ("en", True),
-        ("zh", False),
-    ]
 
 
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make):

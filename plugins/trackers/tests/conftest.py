@@ -30,7 +30,7 @@ tasks = ["a", "b"]
 class Following:
     """Tells a tracker, through the hooks as the runner calls them, what a run of two stages shows."""
 
-    def __init__(self, directory, tracker):
+    def __init__(self, directory, *trackers):
         directory.mkdir(exist_ok=True)
         (directory / "resolved.toml").write_text(RECIPE)
         self.facts = {}
@@ -38,7 +38,8 @@ class Following:
         self.run = Run("my-run", directory, None, MappingProxyType(self.facts))
         manager = pluggy.PluginManager("sentbed")
         manager.add_hookspecs(hookspecs)
-        manager.register(tracker)
+        for tracker in trackers:
+            manager.register(tracker)
         self.hooks = manager.hook
 
     def start(self):
@@ -57,11 +58,19 @@ class Following:
 
     def steps(self, stage, first, last):
         for step in range(first, last + 1):
+            metrics = {"temperature": 0.05 + step}
             result = StepResult(
-                1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step}
+                1 / step,
+                1e-3 / step,
+                2.0 * step,
+                metrics,
             )
             self.hooks.step_finished(
-                run=self.run, stage=stage, step=step, total_steps=9, result=result
+                run=self.run,
+                stage=stage,
+                step=step,
+                total_steps=9,
+                result=result,
             )
         return self
 
@@ -81,7 +90,11 @@ class Following:
 
     def looks(self, stage, step):
         self.hooks.validated(
-            run=self.run, stage=stage, step=step, score=80.0 + step, best=True
+            run=self.run,
+            stage=stage,
+            step=step,
+            score=80.0 + step,
+            best=True,
         )
         return self.watch(stage, step)
 
@@ -90,7 +103,10 @@ class Following:
             (Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value
         )
         self.hooks.scores_ready(
-            run=self.run, evaluator="sts", encoder=encoder, evaluation=evaluation
+            run=self.run,
+            evaluator="sts",
+            encoder=encoder,
+            evaluation=evaluation,
         )
         return self
 
@@ -108,8 +124,8 @@ class Following:
 
 @pytest.fixture
 def follow(tmp_path):
-    """Follow the run in a directory below `tmp_path` with a tracker."""
-    return lambda tracker, place="run": Following(tmp_path / place, tracker)
+    """Follow a run in `tmp_path / "run"` with trackers."""
+    return lambda *trackers: Following(tmp_path / "run", *trackers)
 
 
 def expected_series(last):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 from sentbed_trackers.mlflow import MLflow
 
@@ -44,14 +45,13 @@ def read(settings):
     client = MlflowClient(tracking_uri=settings.uri)
     experiment = client.get_experiment_by_name(settings.experiment)
     (run,) = client.search_runs([experiment.experiment_id])
-    histories = {
-        name: client.get_metric_history(run.info.run_id, name)
-        for name in run.data.metrics
-    }
-    return run, {
-        name: [(m.step, m.value) for m in history]
-        for name, history in histories.items()
-    }
+    histories = {}
+    for name in run.data.metrics:
+        points = []
+        for metric in client.get_metric_history(run.info.run_id, name):
+            points.append((metric.step, metric.value))
+        histories[name] = points
+    return run, histories
 
 
 def permitted(series):
@@ -61,10 +61,15 @@ def permitted(series):
 def test_mlflow_reads_everything_that_the_run_has_shown(
     follow, settings, series, same, tmp_path
 ):
-    events = follow(settings.build()).start().scores("en@start", 40.0)
+    events = follow(settings.build())
+    events.start()
+    events.scores("en@start", 40.0)
     for stage in ("nli", "align"):
-        events.watch(stage, 0).steps(stage, 1, 3).looks(stage, 3)
-    events.scores("en", 70.0).finish()
+        events.watch(stage, 0)
+        events.steps(stage, 1, 3)
+        events.looks(stage, 3)
+    events.scores("en", 70.0)
+    events.finish()
     run, recorded = read(settings)
     same(recorded, permitted(series(3)))
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
@@ -82,10 +87,7 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
     }
     assert run.data.tags["paper"] == "table 5"
     assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
-    assert events.facts["mlflow"] == {
-        "experiment": settings.experiment,
-        "run_id": run.info.run_id,
-    }
+    assert list(events.facts.values()) == [{"run_id": run.info.run_id}]
 
 
 def test_a_resumed_run_goes_on_in_its_run(
@@ -94,26 +96,56 @@ def test_a_resumed_run_goes_on_in_its_run(
     series,
     same,
 ):
-    killed = follow(settings.build()).start().scores("en@start", 40.0)
-    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
-        "align", 1, 1
-    )
+    killed = follow(settings.build())
+    killed.start()
+    killed.scores("en@start", 40.0)
+    killed.watch("nli", 0)
+    killed.steps("nli", 1, 3)
+    killed.looks("nli", 3)
+    killed.watch("align", 0)
+    killed.steps("align", 1, 1)
     killed.fail(KeyboardInterrupt())
     assert read(settings)[0].info.status == "KILLED"
 
     resumed = follow(settings.build()).resume({}, **killed.facts)
     assert read(settings)[0].info.status == "RUNNING"
-    resumed.steps("align", 2, 3).looks("align", 3).scores("en", 70.0).finish()
+    resumed.steps("align", 2, 3)
+    resumed.looks("align", 3)
+    resumed.scores("en", 70.0)
+    resumed.finish()
     run, recorded = read(settings)
     same(recorded, permitted(series(3)))
     assert run.info.status == "FINISHED"
 
 
+def test_two_trackers_of_a_run_go_on_each_in_its_own(follow, settings):
+    other = attrs.evolve(settings, experiment=f"{settings.experiment}-other")
+    killed = follow(settings.build(), other.build())
+    killed.start()
+    killed.steps("nli", 1, 2)
+    killed.fail(KeyboardInterrupt())
+
+    resumed = follow(settings.build(), other.build())
+    resumed.resume({}, **killed.facts)
+    resumed.steps("nli", 3, 3)
+    resumed.finish()
+    for tracker in (settings, other):
+        run, recorded = read(tracker)
+        assert run.info.status == "FINISHED"
+        assert recorded["nli/loss"] == [(1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3))]
+
+
 @pytest.mark.parametrize(
-    ("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
+    ("error", "status"),
+    [
+        (ValueError("x"), "FAILED"),
+        (KeyboardInterrupt(), "KILLED"),
+    ],
 )
 def test_a_run_that_ends_early_is_marked(error, status, follow, settings):
-    follow(settings.build()).start().fail(error)
+    events = follow(settings.build())
+    events.start()
+    events.fail(error)
     assert read(settings)[0].info.status == status
 
 
@@ -124,18 +156,17 @@ def test_without_a_uri_it_is_the_environments_or_a_file_beside_the_run(
     monkeypatch,
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    follow(
-        MLflow(experiment="of-the-environment", run_name="mine").build()
-    ).start().finish()
-    assert (
-        read(MLflow(uri=uri, experiment="of-the-environment"))[0].info.run_name
-        == "mine"
-    )
+    named = MLflow(experiment="of-the-environment", run_name="mine")
+    events = follow(named.build())
+    events.start()
+    events.finish()
+    run, _ = read(attrs.evolve(named, uri=uri))
+    assert run.info.run_name == "mine"
     assert not (tmp_path / "mlflow.db").exists()
+
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    follow(MLflow().build()).start().finish()
-    assert (tmp_path / "mlflow.db").is_file()
-    assert (
-        read(MLflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))[0].info.status
-        == "FINISHED"
-    )
+    events = follow(MLflow().build())
+    events.start()
+    events.finish()
+    run, _ = read(MLflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))
+    assert run.info.status == "FINISHED"

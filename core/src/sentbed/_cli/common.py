@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sentbed.errors import printable
-
 if TYPE_CHECKING:
     from sentbed.protocols import Runtime
 
@@ -27,11 +25,8 @@ def echo(
     err: bool = False,
     nl: bool = True,
 ) -> None:
-    """Print a line to standard output, or with `err` to standard error. All commands print with it.
-
-    Control characters are escaped by `printable`.
-    """
-    click.echo(printable(str(message)), err=err, nl=nl)
+    """Print a line to standard output, or with `err` to standard error. All commands print with it."""
+    click.echo(message, err=err, nl=nl)
 
 
 def set_option(

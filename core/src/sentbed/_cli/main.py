@@ -26,7 +26,6 @@ from sentbed.errors import (
     RecipeError,
     SentbedError,
     reason_of,
-    shortened_lines,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class _Group(click.Group):
 def _say(message: str, error: BaseException) -> None:
     """Print a message and the notes of the error (`BaseException.add_note`) to standard error."""
     for line in (message, *getattr(error, "__notes__", ())):
-        echo(shortened_lines(line), err=True)
+        echo(line, err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from operator import is_
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 import cattrs
+from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
 from cattrs.errors import (
     ClassValidationError,
     ForbiddenExtraKeysError,
@@ -32,6 +34,7 @@ from sentbed._locations import FilePath, ModelId, absolute
 from sentbed._toml import Document, KeyPath, Located
 from sentbed.errors import (
     PluginError,
+    Problem,
     RecipeError,
     SentbedError,
     listed,
@@ -79,8 +82,12 @@ def structure(
         problems = []
         for path, message in faults_of(error):
             problems.append(document.problem(message, (*at, *path)))
-        problems.sort(key=lambda problem: problem.line or 0)
-        raise RecipeError(problems) from error
+        raise RecipeError(in_order(problems)) from error
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems in the order of their lines; those without a line come first."""
+    return sorted(problems, key=lambda problem: problem.line or 0)
 
 
 def faults_of(
@@ -140,15 +147,16 @@ def make_converter(
     """Return a converter from TOML data to attrs classes, including the components of `plugins`."""
     converter = cattrs.Converter(forbid_extra_keys=True)
     add = converter.register_structure_hook_func
-    converter.register_structure_hook_factory(attrs.has, partial(_table, converter))
+    add_factory = converter.register_structure_hook_factory
+    add_factory(attrs.has, partial(_table, converter))
     if plugins is not None:
         # The class of a component takes a table. The base class of a kind takes a table for any component of
         # the kind.
         for kind in KINDS.values():
             hook = partial(_component, converter, plugins, kind)
             add(partial(is_, kind.base), hook)
-    add(_has_origin(Mapping, dict), partial(_mapping, converter))
-    add(_has_origin(tuple), partial(_array, converter))
+    add_factory(_has_origin(Mapping, dict), partial(_mapping, converter))
+    add_factory(_has_origin(tuple), partial(_array, converter))
     add(_has_origin(Union, types.UnionType), partial(_union, converter))
     add(_has_origin(Literal), _literal)
     add(partial(is_, ModelId), partial(_model, base))
@@ -241,57 +249,34 @@ def _union(
     raise _UnexpectedError(value, " or ".join(expected))
 
 
-def _array(
-    converter: cattrs.Converter,
-    value: Any,
-    kind: Any,
-) -> Any:
-    """Return a tuple for a type such as `tuple[int, ...]` or `tuple[int, str]`, with all elements structured."""
-    if not isinstance(value, list):
-        raise _UnexpectedError(value, "an array")
+def _array(converter: cattrs.Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """Return the hook for a type such as `tuple[int, ...]` or `tuple[int, str]`."""
     types_of_elements = get_args(kind)
-    if types_of_elements[-1] is ...:
-        types_of_elements = (types_of_elements[0],) * len(value)
-    elif len(value) != len(types_of_elements):
-        raise _UnexpectedError(value, f"an array of {len(types_of_elements)}")
-    elements = zip(range(len(value)), value, types_of_elements, strict=True)
-    return tuple(_items(converter, elements, kind).values())
+    has_any_length = types_of_elements[-1] is ...
+    structure_elements = homogenous_tuple_structure_factory(kind, converter)
+
+    def structure_array(value: Any, _: Any) -> Any:
+        if not isinstance(value, list):
+            raise _UnexpectedError(value, "an array")
+        if has_any_length:
+            return structure_elements(value, kind)
+        if len(value) != len(types_of_elements):
+            raise _UnexpectedError(value, f"an array of {len(types_of_elements)}")
+        return tuple(map(converter.structure, value, types_of_elements))
+
+    return structure_array
 
 
-def _mapping(
-    converter: cattrs.Converter,
-    value: Any,
-    kind: Any,
-) -> Any:
-    """Return a dictionary for a type such as `Mapping[str, int]`, with all values structured."""
-    if not isinstance(value, dict):
-        raise _UnexpectedError(value, "a table")
-    type_of_values = get_args(kind)[1]
-    items = [(key, item, type_of_values) for key, item in value.items()]
-    return _items(converter, items, kind)
+def _mapping(converter: cattrs.Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """Return the hook for a type such as `Mapping[str, int]`."""
+    structure_items = mapping_structure_factory(kind, converter)
 
+    def structure_mapping(value: Any, _: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _UnexpectedError(value, "a table")
+        return structure_items(value, kind)
 
-def _items(
-    converter: cattrs.Converter,
-    items: Iterable[tuple[str | int, Any, Any]],
-    kind: Any,
-) -> dict[str | int, Any]:
-    """Structure every item; `items` has the key or index, the data and the type of each.
-
-    Raises:
-        IterableValidationError: with the errors of all items.
-    """
-    structured: dict[str | int, Any] = {}
-    errors = []
-    for key, item, kind_of_item in items:
-        try:
-            structured[key] = converter.structure(item, kind_of_item)
-        except Exception as error:  # noqa: BLE001 - a fault must not hide those of other items
-            error.add_note(IterableValidationNote(f"Item {key}", key, kind_of_item))
-            errors.append(error)
-    if errors:
-        raise IterableValidationError(f"While structuring {kind}", errors, kind)
-    return structured
+    return structure_mapping
 
 
 _QUALIFIED_NAMES: dict[type[Any], str] = {}
@@ -396,11 +381,9 @@ def _field(
     """
     item = converter.structure(value, kind)
     if field.validator is not None:
-        try:
+        # A validator that reads another field of the instance has to wait for `__init__`.
+        with suppress(AttributeError):
             field.validator(None, field, item)
-        except AttributeError:
-            # It reads another field of the instance, which does not exist yet; `__init__` calls it again.
-            return item
     return item
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from sentbed._document.structuring import structure, unstructure
+from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import Progress, encode, require_texts
 from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
@@ -19,17 +19,15 @@ from sentbed._encoder.saved_encoder import (
     ENCODER_FILE,
     encoder_table,
     saved_recipe,
-    verified_backbone_sums,
 )
-from sentbed._files import write_atomic, write_directory, write_sums
-from sentbed._recipe.checks import check_components
+from sentbed._files import write_atomic, write_directory
 from sentbed._recipe.component_compatibility import (
     misfits,
     misfits_within,
     name_at_test,
     runtime_misfits,
 )
-from sentbed._recipe.load import component_of
+from sentbed._recipe.load import component_of, part_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._toml import Document, dotted
 from sentbed.errors import (
@@ -96,14 +94,13 @@ class Encoder(TextEncoder):
             recipe: The encoder's part of a recipe.
             engine: Engine on whose device the encoder is placed.
             texts: Returns the training texts, for training a tokenizer.
-            saved: Directory of a saved encoder, from which weights and tokenizer are loaded after its files are
-                verified. If it is None, the backbone loads or initialises them.
+            saved: Directory of a saved encoder, from which weights and tokenizer are loaded. If it is None, the
+                backbone loads or initialises them.
             head_seed: Seed to set before pooler and head are initialised, so that they do not depend on the
                 random numbers that the backbone has drawn. If it is None, no seed is set.
 
         Raises:
-            ModelError: if files are missing or have changed, or sentences and prompts are too long for the
-                backbone.
+            ModelError: if files are missing, or sentences and prompts are too long for the backbone.
         """
         recipe = self_contained(recipe)
         context = BuildContext(
@@ -113,9 +110,7 @@ class Encoder(TextEncoder):
             template=recipe.template,
         )
         if saved is not None:
-            context = attrs.evolve(
-                context, saved=saved / BACKBONE, sums=verified_backbone_sums(saved)
-            )
+            context = attrs.evolve(context, saved=saved / BACKBONE)
         backbone = recipe.backbone.build(context)
 
         if head_seed is not None:
@@ -173,8 +168,9 @@ class Encoder(TextEncoder):
             trust_remote_code: Whether Python code that comes with the model may run, whatever the directory says.
 
         Raises:
-            ModelError: if the directory is not an encoder, its files are missing or have changed, it would run
-                code without `trust_remote_code`, or it cannot run on the runtime.
+            ModelError: if the directory is not an encoder, files are missing, it would run code without
+                `trust_remote_code`, or it cannot run on the runtime. Libraries raise their own errors for
+                damaged files.
         """
         directory = Path(path)
         plugins = plugins or load_plugins()
@@ -182,7 +178,11 @@ class Encoder(TextEncoder):
         runtime = runtime_of(runtime, plugins)
         for message in runtime_misfits(runtime, recipe):
             raise ModelError(message)
-        encoder = cls.build(recipe, engine_of(runtime), saved=directory)
+        try:
+            encoder = cls.build(recipe, engine_of(runtime), saved=directory)
+        except Exception as error:
+            error.add_note(f"while loading the encoder in `{path}`")
+            raise
         if recipe.head.transform is not None and encoder.placed.fitted_on is None:
             raise ModelError(
                 f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
@@ -206,8 +206,7 @@ class Encoder(TextEncoder):
         """
         plugins = plugins or load_plugins()
         document = Document.of(table)
-        recipe = structure(document, EncoderRecipe, plugins, Path.cwd())
-        check_components(recipe, document)
+        recipe = part_of(document, EncoderRecipe, plugins)
         problems = []
         for path, message in misfits(recipe):
             problems.append(Problem(message, dotted(path)))
@@ -469,7 +468,6 @@ class Encoder(TextEncoder):
         plugins: Plugins | None = None,
         *,
         prepared: Preparation | None = None,
-        bar: EncodeBar | None = None,
     ) -> Evaluation:
         """Evaluate the encoder. Set the names of encoder, evaluator and plugin in the scores, and their protocol.
 
@@ -482,7 +480,6 @@ class Encoder(TextEncoder):
             store: Store from which vectors are taken instead of computing them again; scores do not change.
             plugins: Installed plugins, among which that of the evaluator is found; they are loaded by default.
             prepared: Result of `evaluator.prepare()`, if it was called before.
-            bar: Counts the texts that have been encoded, over several evaluations.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         for _, message in misfits_within(evaluator, Evaluator, self.recipe):
@@ -490,7 +487,8 @@ class Encoder(TextEncoder):
         if prepared is None:
             prepared = evaluator.prepare()
 
-        if bar is None and isinstance(prepared, Prepared):
+        bar = None
+        if isinstance(prepared, Prepared):
             bar = EncodeBar(prepared.size)
         first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store, bar)
         second_encoder = None
@@ -537,10 +535,9 @@ class Encoder(TextEncoder):
             )
 
         def fill(directory: Path) -> None:
-            sums = self.placed.save(directory)
+            self.placed.save(directory)
             table = encoder_table(self.recipe)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
-            write_sums(directory, sums)
 
         write_directory(target, fill)
 

@@ -27,19 +27,12 @@ _ANY_SIDE = "text"
 
 @attrs.define(eq=False)
 class EncodeBar:
-    """Counts the texts that have been encoded, over all lists of texts of one or several evaluations."""
+    """Counts the texts that have been encoded, over all lists of texts of an evaluation."""
 
     total: int
     """Number of texts in all lists."""
     done: int = 0
-    """Number of texts in the lists that are finished."""
-
-    def advance(self, finished: int, count: int) -> int:
-        """Return how many texts of all lists are encoded, when `finished` of `count` of the current list are."""
-        done = min(self.done + finished, self.total)
-        if finished == count:
-            self.done += count
-        return done
+    """Number of texts that have been encoded."""
 
 
 @attrs.define(eq=False)
@@ -114,39 +107,44 @@ class EvaluatedEncoder(TextEncoder):
     def unwrapped(self) -> AnyEncoder:
         return self.encoder
 
-    def _counter(self, count: int) -> Progress:
-        """Return a function that is called with the progress within a list of `count` texts, and reports it."""
-        finished = 0
-        bar = self.bar or EncodeBar(count)
-
-        def advance(more: int) -> None:
-            nonlocal finished
-            before, finished = finished, min(finished + more, count)
-            if finished > before:
-                self.progress("encode", bar.advance(finished, count), bar.total)
-
-        return advance
-
     def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Encoded:
         encoder = self._for_task(task)
-        advance = self._counter(len(texts))
+        bar = self.bar or EncodeBar(len(texts))
+        done_afterwards = bar.done + len(texts)
+
+        def advance(count: int) -> None:
+            bar.done += count
+            self.progress("encode", min(bar.done, bar.total), bar.total)
+
+        vectors = self._vectors(encoder, texts, advance)
+        # A store encodes a text once that occurs several times.
+        if bar.done < done_afterwards:
+            advance(done_afterwards - bar.done)
+        return vectors
+
+    def _vectors(
+        self,
+        encoder: AnyEncoder,
+        texts: Sequence[str],
+        progress: Progress,
+    ) -> Encoded:
+        """Return the vectors of texts, those from the store that it has."""
         # The store has one vector per text.
         if self.store is None or self.output == "tokens":
-            return encoder.encode(texts, progress=advance)
+            vectors: Encoded = encoder.encode(texts, progress=progress)
+            return vectors
 
         require_texts(texts)
         prompt = encoder.prompt_for(ANY_TASK)
         if prompt not in self.spaces:
             self.spaces[prompt] = self.store.space(encoder)
-        vectors = self.store.encode(
+        return self.store.encode(
             self.spaces[prompt],
             texts,
-            lambda missing: encoder.encode(missing, progress=advance),
+            lambda missing: encoder.encode(missing, progress=progress),
             encoder.width,
-            advance,
+            progress,
         )
-        advance(len(texts))
-        return vectors
 
     def progress(self, what: str, done: int, total: int) -> None:
         if self.report_progress is not None:

@@ -1,4 +1,4 @@
-"""The files of a saved encoder: its recipe, and the checksums of its weights."""
+"""The files of a saved encoder, and its recipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from sentbed._document.structuring import structure, unstructure
-from sentbed._files import SUMS_FILE, verified_sums
 from sentbed._recipe.recipe import SCHEMA, runs_code
 from sentbed._registry.registry import Plugins
 from sentbed._toml import parse
@@ -56,30 +55,6 @@ def saved_recipe(
             "or, on the command line, `--trust-remote-code`"
         )
     return recipe
-
-
-def verified_backbone_sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of a saved encoder's backbone.
-
-    The result is empty if the directory has no file of checksums.
-
-    Raises:
-        ModelError: if a file has changed.
-    """
-    if not (saved / SUMS_FILE).exists():
-        return {}
-    try:
-        sums = verified_sums(saved)
-    except ValueError as error:
-        raise ModelError(
-            f"the encoder in `{saved}` has changed since it was saved: {error}; copy or save it again, "
-            f"or, if you have edited it, delete its `{SUMS_FILE}`"
-        ) from error
-    backbone_sums = {}
-    for name, digest in sums.items():
-        if name.startswith(f"{BACKBONE}/"):
-            backbone_sums[name.removeprefix(f"{BACKBONE}/")] = digest
-    return backbone_sums
 
 
 def _no_encoder(directory: Path) -> str:

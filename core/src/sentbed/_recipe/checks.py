@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TypeAlias
 
-from sentbed._document.structuring import parts_in
+from sentbed._document.structuring import in_order, parts_in
 from sentbed._recipe.component_compatibility import (
     VECTORS,
     beyond_positions,
@@ -48,8 +47,8 @@ from sentbed.protocols import (
     Watch,
 )
 
-Fault: TypeAlias = tuple[str, KeyPath]
-"""A message, and the path of its key: in the recipe, or in the stage that a rule is about."""
+Fault: TypeAlias = tuple[KeyPath, str]
+"""The path of a key, in the recipe or in the stage that a rule is about, and a message."""
 
 Rule: TypeAlias = Callable[[Recipe], Iterator[Fault]]
 StageRule: TypeAlias = Callable[[Recipe, Stage], Iterator[Fault]]
@@ -67,25 +66,42 @@ def check(
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
     """
-    problems = []
+    problems: list[Problem] = []
     if check_files:
-        for message, path in component_faults(recipe):
-            problems.append(recipe.problem(message, path))
+        problems += _problems(recipe, component_faults(recipe))
+    # Whether parts fit together is asked only if each of them is right by itself.
     are_valid = not problems
 
-    problems += _problems(recipe, RULES, "error")
+    for rule in RULES:
+        problems += _problems(recipe, rule(recipe))
     if are_valid:
-        problems += _problems(recipe, FITS, "misfit")
+        for rule in FITS:
+            problems += _problems(recipe, rule(recipe), level="misfit")
     for index, stage in enumerate(recipe.stage):
-        problems += _problems_of_stage(recipe, stage, ("stage", index), are_valid)
+        at = ("stage", index)
+        for stage_rule in STAGE_RULES:
+            problems += _problems(recipe, stage_rule(recipe, stage), at)
+        if are_valid and _each_column_has_an_encoder(recipe, stage):
+            for stage_rule in STAGE_FITS:
+                problems += _problems(recipe, stage_rule(recipe, stage), at, "misfit")
     if check_files:
-        problems += training_on_test_data(recipe, Path.resolve)
+        problems += _problems(recipe, training_on_test_data(recipe))
     for key, table in recipe.tables.items():
-        for path, message in table.problems(recipe, plugins, check_files):
-            problems.append(recipe.problem(message, (key, *path)))
+        faults = table.problems(recipe, plugins, check_files)
+        problems += _problems(recipe, faults, (key,))
     if problems:
-        each_once = dict.fromkeys(problems)
-        raise RecipeError(sorted(each_once, key=lambda problem: problem.line or 0))
+        raise RecipeError(in_order(dict.fromkeys(problems)))
+
+
+def _problems(
+    recipe: Recipe,
+    faults: Iterable[Fault],
+    at: KeyPath = (),
+    level: Level = "error",
+) -> Iterator[Problem]:
+    """Yield the problems of a recipe for faults in the part of it that is at a path."""
+    for path, message in faults:
+        yield recipe.problem(message, (*at, *path), level)
 
 
 def check_components(part: object, document: Document, at: KeyPath = ()) -> None:
@@ -97,7 +113,7 @@ def check_components(part: object, document: Document, at: KeyPath = ()) -> None
         RecipeError: if a component yields a problem. The error lists all of them.
     """
     problems = []
-    for message, path in component_faults(part):
+    for path, message in component_faults(part):
         problems.append(document.problem(message, (*at, *path)))
     if problems:
         raise RecipeError(problems)
@@ -116,33 +132,7 @@ def component_faults(part: object) -> Iterator[Fault]:
             continue
         for message in component.check():
             faulty.append(path)
-            yield message, path
-
-
-def _problems(recipe: Recipe, rules: Iterable[Rule], level: Level) -> Iterator[Problem]:
-    """Yield the problems that rules of a recipe find."""
-    for rule in rules:
-        for message, path in rule(recipe):
-            yield recipe.problem(message, path, level)
-
-
-def _problems_of_stage(
-    recipe: Recipe,
-    stage: Stage,
-    path: KeyPath,
-    are_valid: bool,
-) -> Iterator[Problem]:
-    """Yield the problems that rules of a stage find; `path` is that of the stage.
-
-    Misfits are looked for only if `are_valid`: all components are right by themselves.
-    """
-    rules: dict[StageRule, Level] = dict.fromkeys(STAGE_RULES, "error")
-    have_encoders = _encoders_exist(recipe, stage)
-    if are_valid and have_encoders and not any(encoders_of_columns(recipe, stage)):
-        rules |= dict.fromkeys(STAGE_FITS, "misfit")
-    for rule, level in rules.items():
-        for message, key in rule(recipe, stage):
-            yield recipe.problem(message, (*path, *key), level)
+            yield path, message
 
 
 def require_available(runtime: Runtime) -> None:
@@ -167,37 +157,37 @@ def names_of_encoders(recipe: Recipe) -> Iterator[Fault]:
     for name in recipe.encoders:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
             yield (
-                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
                 ("encoders", name),
+                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
             )
 
 
 def unknown_encoders(recipe: Recipe) -> Iterator[Fault]:
     """Yield a fault for each name of an encoder that does not exist, or is missing."""
     names = listed(recipe.encoders)
-    for name, path in _named_encoders(recipe):
+    for path, name in _named_encoders(recipe):
         if name is not None and name not in recipe.encoders:
-            yield f"there is no encoder `{name}`; name one of {names}", path
+            yield path, f"there is no encoder `{name}`; name one of {names}"
         elif name is None and len(recipe.encoders) > 1:
-            yield f"the recipe has several encoders; name one of {names}", path
+            yield path, f"the recipe has several encoders; name one of {names}"
 
 
-def _named_encoders(recipe: Recipe) -> Iterator[tuple[str | None, KeyPath]]:
-    """Yield each name of an encoder in the recipe, and its path; the name is None if it may be missing."""
+def _named_encoders(recipe: Recipe) -> Iterator[tuple[KeyPath, str | None]]:
+    """Yield the path of each name of an encoder in the recipe, and the name; None if it may be missing."""
     for path, entry, name in _entries(recipe):
         if entry.encoder is not None or name is None:
-            yield name, (*path, "encoder")
+            yield (*path, "encoder"), name
         if entry.second is not None:
-            yield entry.second, (*path, "second")
+            yield (*path, "second"), entry.second
     for index, stage in enumerate(recipe.stage):
         for name in stage.train or (None,):
-            yield name, ("stage", index, "train")
+            yield ("stage", index, "train"), name
         for name in stage.freeze:
-            yield name, ("stage", index, "freeze")
+            yield ("stage", index, "freeze"), name
         for column, name in stage.columns.items():
-            yield name, ("stage", index, "columns", column)
+            yield ("stage", index, "columns", column), name
         for name in stage.weights:
-            yield name, ("stage", index, "weights", name)
+            yield ("stage", index, "weights", name), name
 
 
 def _entries(
@@ -232,19 +222,19 @@ def evaluations(recipe: Recipe) -> Iterator[Fault]:
     for path, entry, _ in _entries(recipe):
         if entry.second is not None and not entry.evaluator.two_sided:
             yield (
-                f"the evaluator `{entry.evaluator.name}` has no use for a `second` encoder; take it out",
                 (*path, "second"),
+                f"the evaluator `{entry.evaluator.name}` has no use for a `second` encoder; take it out",
             )
     for number, evaluate in enumerate(recipe.evaluate):
         if "start" in evaluate.at and not recipe.stage:
             yield (
-                '`at` has "start", but the recipe has no stage before which to evaluate; remove it',
                 ("evaluate", number, "at"),
+                '`at` has "start", but the recipe has no stage before which to evaluate; remove it',
             )
     if recipe.expected and not recipe.evaluate:
         yield (
-            "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
             ("expected",),
+            "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
         )
 
 
@@ -253,16 +243,16 @@ def repeated_trackers(recipe: Recipe) -> Iterator[Fault]:
     for number, tracker in enumerate(recipe.tracker):
         if tracker in recipe.tracker[:number]:
             message = f"the tracker `{tracker.name}` is there twice; take one out"
-            yield message, ("tracker", number)
+            yield ("tracker", number), message
 
 
 def parts_of_encoders(recipe: Recipe) -> Iterator[Fault]:
     """Yield why the parts of an encoder cannot be combined with each other, or with the runtime."""
     for name, encoder in recipe.encoders.items():
         for path, message in misfits(encoder):
-            yield message, ("encoders", name, *path)
+            yield ("encoders", name, *path), message
         for message in runtime_misfits(recipe.runtime, encoder):
-            yield message, ("runtime",)
+            yield ("runtime",), message
 
 
 def evaluated_encoders(recipe: Recipe) -> Iterator[Fault]:
@@ -273,13 +263,13 @@ def evaluated_encoders(recipe: Recipe) -> Iterator[Fault]:
             continue
         evaluator = entry.evaluator
         for _, message in misfits_within(evaluator, Evaluator, encoder):
-            yield message, path
+            yield path, message
         reader = f"the evaluator `{evaluator.name}`"
         for message in unread_output(encoder, reader, evaluator.reads):
-            yield message, path
+            yield path, message
         second = recipe.encoders.get(entry.second or "", encoder)
         if not _are_comparable(encoder, second):
-            yield NOT_COMPARABLE, (*path, "second")
+            yield (*path, "second"), NOT_COMPARABLE
 
 
 NOT_COMPARABLE = (
@@ -314,18 +304,18 @@ def name_of_stage(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     names = [PRETRAINED, *(stage.name for stage in recipe.stage)]
     if names.count(stage.name) > 1:
         message = f"`{stage.name}` names another stage, or the weights before the first; choose another name"
-        yield message, ("name",)
+        yield ("name",), message
 
 
 def sizes(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault for each number that conflicts with another one."""
     if (stage.epochs is None) == (stage.steps is None):
-        yield "give exactly one of `epochs` and `steps`", ()
+        yield (), "give exactly one of `epochs` and `steps`"
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
         message = (
             f"`micro_batch` is more than the batch of {stage.batch_size}; take it out"
         )
-        yield message, ("micro_batch",)
+        yield ("micro_batch",), message
 
 
 def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -333,7 +323,7 @@ def classes_of_labels(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     loss = stage.loss
     if LABEL in loss.columns - loss.numbers and not loss.classes:
         message = "the loss needs labels and does not say which `classes` they may be; its plugin must say it"
-        yield message, ("loss",)
+        yield ("loss",), message
 
 
 def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -343,12 +333,12 @@ def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
         return
     if len(set(encoders)) < len(encoders):
         message = "an encoder is named twice in `train` and `freeze`; name it once"
-        yield message, ("freeze" if stage.freeze else "train",)
+        yield ("freeze" if stage.freeze else "train",), message
 
     for column in stage.columns:
         if column not in texts:
             message = f"the loss takes no text from the column `{column}`, but from {listed(texts)}"
-            yield message, ("columns", column)
+            yield ("columns", column), message
 
     encoders_by_column = dict(stage.columns)
     if len(encoders) == 1:
@@ -356,14 +346,14 @@ def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     for column in texts:
         if encoders_by_column.get(column) not in encoders:
             yield (
+                ("columns", column),
                 f"none of the stage's encoders, {listed(encoders)}, encodes the column `{column}`; name one in "
                 "`columns`, or add its encoder to `train` or `freeze`",
-                ("columns", column),
             )
     for name in encoders:
         if name not in recipe.towers(stage).values():
             message = f"no column is encoded by `{name}`; give it one in `columns`, or take it out"
-            yield message, ("columns",)
+            yield ("columns",), message
 
 
 def sources_of_weights(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -374,9 +364,9 @@ def sources_of_weights(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     for name, source in stage.weights.items():
         if source != PRETRAINED and name not in sources.get(source, ()):
             yield (
+                ("weights", name),
                 f"no earlier stage `{source}` trains `{name}`; the stages before are {listed(sources)}, and "
                 f"`{PRETRAINED}` stands for the weights before the first",
-                ("weights", name),
             )
 
 
@@ -388,16 +378,16 @@ def choosing_validation(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     name = validate.encoder
     if name in recipe.encoders and name not in recipe.trained(stage):
         yield (
+            ("validate", "encoder"),
             f"the stage does not train `{name}`, whose validation would choose nothing; name one that it "
             "trains, or use `watch`",
-            ("validate", "encoder"),
         )
     if validate.chooses and not validate.evaluator.development:
         yield (
+            ("validate", "with"),
             "a validation chooses weights, so it must not see test data, and its evaluator does not say that "
             "it scores development data only; choose one that does, or say in this one that its data is a "
             'development set, such as `split = "dev"` or `tasks = ["STSB-dev"]`',
-            ("validate", "with"),
         )
 
 
@@ -417,6 +407,13 @@ def _encoders_exist(recipe: Recipe, stage: Stage) -> bool:
     return names <= recipe.encoders.keys()
 
 
+def _each_column_has_an_encoder(recipe: Recipe, stage: Stage) -> bool:
+    """Whether rules that need the encoders of a stage can be asked."""
+    return _encoders_exist(recipe, stage) and not any(
+        encoders_of_columns(recipe, stage)
+    )
+
+
 # --- stages whose encoders are known ----------------------------------------------------------------------
 
 
@@ -426,13 +423,13 @@ def columns_of_data(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     columns = listed(stage.data.columns)
     for column in sorted(loss.columns - set(stage.data.columns)):
         message = f"the loss needs the column `{column}`, and the data has {columns}; choose another of the two"
-        yield message, ("loss",)
+        yield ("loss",), message
     for column in sorted(loss.numbers ^ data.numbers):
         if column in stage.columns_used:
             yield (
+                ("loss",),
                 f"the column `{column}` holds numbers for one of loss and data, and texts for the other; "
                 "choose another of the two",
-                ("loss",),
             )
 
 
@@ -444,18 +441,18 @@ def trainable_parts(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
         parts.append(encoder.backbone)
         if len(encoder.prompts) > 1:
             message = f"`{name}` has several prompts, and a stage trains one; give it one prompt"
-            yield message, ("train",)
+            yield ("train",), message
     for part in parts:
         if part.untrainable is not None:
-            yield part.untrainable, ()
+            yield (), part.untrainable
 
     for name in stage.freeze:
         encoder = recipe.encoders[name]
         if encoder.head.transform is not None:
             message = f"`{name}` has a transform, which is fitted after all stages; take it out to freeze it"
-            yield message, ("freeze",)
+            yield ("freeze",), message
         for message in unread_output(encoder, "a stage that freezes it", VECTORS):
-            yield message, ("freeze",)
+            yield ("freeze",), message
 
 
 def lengths(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -464,7 +461,7 @@ def lengths(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
         return
     for name in {*recipe.trained(stage), *stage.freeze}:
         for message in beyond_positions(recipe.encoders[name], stage.max_length):
-            yield message, ("max_length",)
+            yield ("max_length",), message
 
 
 def text_rules(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -472,9 +469,9 @@ def text_rules(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     encoders = [recipe.encoders[name] for name in recipe.towers(stage).values()]
     if stage.normalize_text and not any(map(_has_text_rules, encoders)):
         yield (
+            ("normalize_text",),
             "`normalize_text` is on, but the encoder's prompt has no text rules; "
             'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
-            ("normalize_text",),
         )
 
 
@@ -497,18 +494,18 @@ def encoders_of_loss(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     for column, name in recipe.towers(stage).items():
         encoder = recipe.encoders[name]
         for message in unread_output(encoder, reader, loss.reads):
-            yield message, ("loss",)
+            yield ("loss",), message
         if name in stage.freeze:
             fixed.add(column)
         if column in loss.targets:
             continue
         compared = compared or encoder
         if not _are_comparable(compared, encoder):
-            yield NOT_COMPARABLE, ("columns", column)
+            yield ("columns", column), NOT_COMPARABLE
 
     place = StagePlace(stage.batch_size, frozenset(fixed))
     for path, message in misfits_within(loss, Loss, place):
-        yield message, ("loss", *path)
+        yield ("loss", *path), message
 
 
 def moving_averages(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
@@ -523,9 +520,9 @@ def moving_averages(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     for key in sorted(keys & towers.keys()):
         if towers[key] not in trained:
             yield (
+                ("loss",),
                 f"the loss encodes the column `{key}` by a moving average of `{towers[key]}`, which no other "
                 "column trains; encode all columns by one encoder, or use a loss that keeps none",
-                ("loss",),
             )
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias, get_type_hints
+from typing import get_type_hints
 
 from sentbed._document.structuring import parts_in
 from sentbed._locations import HUB, FilePath, locate, mentions
-from sentbed.errors import Problem, SentbedError
+from sentbed._toml import KeyPath
+from sentbed.errors import SentbedError
 from sentbed.protocols import DataSource, Evaluator, Recipe
-
-Identity: TypeAlias = Callable[[Path], Hashable]
-"""Returns what tells a file from others: its resolved path, or the hash of its content."""
 
 
 def files_of(component: DataSource | Evaluator) -> Iterator[Path]:
@@ -49,32 +47,26 @@ def _files_of_part(part: DataSource | Evaluator) -> Iterator[Path]:
                 yield path
 
 
-def training_on_test_data(recipe: Recipe, identity: Identity) -> Iterator[Problem]:
-    """Yield a problem for each file of test data that a stage trains on, unless the recipe allows it."""
+def training_on_test_data(recipe: Recipe) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a fault for each file of test data that a stage trains on, unless the recipe allows it."""
     if recipe.run.allow_overlap or not recipe.stage:
         return
-
-    tests = _test_files(recipe, identity)
-    if not tests:
-        return
-
-    # A file of another size is another one, and a large one takes long to hash.
-    sizes = {test_file.stat().st_size for _, test_file in tests.values()}
-    for i, stage in enumerate(recipe.stage):
+    evaluators = _evaluators_of_test_files(recipe)
+    for index, stage in enumerate(recipe.stage):
         for path in files_of(stage.data):
-            if path.stat().st_size in sizes and identity(path) in tests:
-                evaluator, test_file = tests[identity(path)]
-                message = (
-                    f"the stage trains on {_named(path, test_file)}, which is test data of the evaluation "
-                    f"`{evaluator}`; train on other data, say in the evaluation that it is no test data (such "
-                    'as `split = "train"`), or set `allow_overlap = true` in `[run]`'
+            evaluator = evaluators.get(path.resolve())
+            if evaluator is not None:
+                yield (
+                    ("stage", index, "data"),
+                    f"the stage trains on `{path}`, which is test data of the evaluation `{evaluator}`; train "
+                    "on other data, say in the evaluation that it is no test data (such as "
+                    '`split = "train"`), or set `allow_overlap = true` in `[run]`',
                 )
-                yield recipe.problem(message, ("stage", i, "data"))
 
 
-def _test_files(recipe: Recipe, identity: Identity) -> dict[Hashable, tuple[str, Path]]:
-    """Return the evaluator and the path of each file with test data of `[[evaluate]]`, by its identity."""
-    tests: dict[Hashable, tuple[str, Path]] = {}
+def _evaluators_of_test_files(recipe: Recipe) -> dict[Path, str]:
+    """Return the name of the evaluator of each file with test data of `[[evaluate]]`, by its resolved path."""
+    evaluators: dict[Path, str] = {}
     for entry in recipe.evaluate:
         evaluator = entry.evaluator
         if evaluator.development:
@@ -84,12 +76,5 @@ def _test_files(recipe: Recipe, identity: Identity) -> dict[Hashable, tuple[str,
             development = set(evaluator.development_files())
         for path in files_of(evaluator):
             if path not in development:
-                tests.setdefault(identity(path), (evaluator.name, path))
-    return tests
-
-
-def _named(path: Path, test_file: Path) -> str:
-    """Return the name of a file in a message; if it is a copy of a test file, also that of the test file."""
-    if path == test_file:
-        return f"`{path}`"
-    return f"`{path}`, a copy of `{test_file}`"
+                evaluators.setdefault(path.resolve(), evaluator.name)
+    return evaluators

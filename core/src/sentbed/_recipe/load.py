@@ -16,6 +16,7 @@ from sentbed._document.overrides import apply_overrides
 from sentbed._document.structuring import (
     faults_of,
     fields_by_key,
+    in_order,
     make_converter,
     structure,
 )
@@ -83,9 +84,25 @@ def component_of(
     if key:
         document = Document.of({key: data})
         at = (key,)
-    component = structure(document, base, plugins, Path.cwd(), at)
-    check_components(component, document, at)
-    return component
+    return part_of(document, base, plugins, at)
+
+
+def part_of(
+    document: Document,
+    cls: Callable[..., T],
+    plugins: Plugins,
+    at: KeyPath = (),
+) -> T:
+    """Return a document, or its value at the path `at`, as an object of an attrs class or a kind of component.
+
+    Components are asked what is wrong with them. Relative paths are relative to the current directory.
+
+    Raises:
+        RecipeError: if the value has problems. The error lists all of them.
+    """
+    part = structure(document, cls, plugins, Path.cwd(), at)
+    check_components(part, document, at)
+    return part
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
@@ -151,8 +168,7 @@ def structure_recipe(
         for path, message in faults_of(error):
             path_in_file = written_path(document.data, path)
             problems.append(document.problem(message, path_in_file))
-        problems.sort(key=lambda problem: problem.line or 0)
-        raise RecipeError(problems) from error
+        raise RecipeError(in_order(problems)) from error
     if problems:
         raise RecipeError(problems)
     return attrs.evolve(recipe, document=document, tables=tables)

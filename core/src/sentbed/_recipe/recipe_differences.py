@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sentbed.errors import shortened
-
 
 def differences(
     before: Any,
@@ -28,7 +26,7 @@ def differences(
             part = _shared_name(old, new) or index
             yield from differences(old, new, f"{path}.{part}")
     elif before != after:
-        yield f"{shortened(path)}: {_shown(before)} -> {_shown(after)}"
+        yield f"{path}: {_shown(before)} -> {_shown(after)}"
 
 
 def _shared_name(before: Any, after: Any) -> str | None:
@@ -45,4 +43,4 @@ def _shown(value: Any) -> str:
     """Return the text that stands for a value in messages."""
     if value is None:
         return "nothing"
-    return shortened(repr(value))
+    return repr(value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from sentbed.errors import PluginError, reason_of, shortened
+from sentbed.errors import PluginError, reason_of
 from sentbed.kinds import KINDS
 
 COMMAND, TABLE = "command", "recipe table"
@@ -84,7 +84,7 @@ def failure(error: BaseException) -> str:
         if not frame.filename.startswith("<frozen"):
             place = f" @ {frame.filename}:{frame.lineno}"
     reason = " ".join(reason_of(error).split())
-    return shortened(reason) + place
+    return reason + place
 
 
 def name_fault(kind: str, name: str) -> str:

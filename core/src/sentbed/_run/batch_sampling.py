@@ -1,15 +1,16 @@
 """Sampling of training batches, from which a stopped run can go on.
 
 A data set says which rows an epoch has and in which order, as a function of the sampler's key and the epoch. So a
-resumed run need not read the data that comes before its position.
+resumed run need not read the data that comes before its position, unless no two rows of a batch may share a text.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import islice
-from typing import Any
+from itertools import chain, count
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset
+
+RowTexts: TypeAlias = tuple[int, set[str]]
+"""A row, and its texts in all columns."""
 
 
 @attrs.frozen(eq=False)
@@ -68,26 +72,21 @@ class Sampler:
             )
         self._dataset = dataset
         self._columns = tuple(columns)
-        self._batch_size = batch_size
-        self._distinct = distinct
+        self._key = key
         self._epoch = 0
         self._done = 0
         """Number of batches of the epoch that `next` has returned."""
-
-        # Of distinct rows: the number of rows that were taken from the endless order of all epochs, and the
-        # deferred ones, in order (a dictionary as an ordered set).
-        self._position = 0
-        self._deferred: dict[int, None] = {}
+        self._distinct: Iterator[list[int]] | None = None
 
         # Positions ascend, so that only the epoch that is being read is needed again.
-        self._order = lru_cache(maxsize=1)(partial(dataset.order, key))
         self._batches = lru_cache(maxsize=1)(partial(dataset.batches, batch_size, key))
         if distinct:
-            rows = len(self._order(0))
-            self._size = min(batch_size, rows)
+            rows = len(dataset.order(key, 0))
+            size = min(batch_size, rows)
             self.batches_an_epoch = 0
             if rows > 1:
-                self.batches_an_epoch = rows // self._size
+                self.batches_an_epoch = rows // size
+            self._distinct = self._distinct_batches(size, 4 * batch_size)
         else:
             self.batches_an_epoch = len(self._batches(0))
         if not self.batches_an_epoch:
@@ -105,89 +104,79 @@ class Sampler:
         if self._done >= self.batches_an_epoch:
             self._epoch += 1
             self._done = 0
-        if self._distinct:
-            rows, columns = self._next_distinct()
-        else:
+        if self._distinct is None:
             rows = self._batches(self._epoch)[self._done]
-            columns = self.fetch(rows)
+        else:
+            rows = np.array(next(self._distinct))
         self._done += 1
-        return Batch(self._epoch, self._done, rows, columns)
+        return Batch(self._epoch, self._done, rows, self.fetch(rows))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, int]:
         """Return the position of the sampler, as a table for JSON."""
-        return {
-            "epoch": self._epoch,
-            "done": self._done,
-            "position": self._position,
-            "deferred": list(self._deferred),
-        }
+        return {"epoch": self._epoch, "done": self._done}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the position of a sampler, which must have had the same data and arguments."""
-        self._epoch = state["epoch"]
-        self._done = state["done"]
-        self._position = state["position"]
-        self._deferred = dict.fromkeys(state["deferred"])
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Restore the position of another sampler with the same data and arguments; this one must be new."""
+        if self._distinct is None:
+            self._epoch = state["epoch"]
+            self._done = state["done"]
+        while self.state() != state:
+            self.next()
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
         """Return the values of rows in each column, as the data set gives them in the current epoch."""
         columns = self._dataset.rows(rows.tolist(), self._epoch)
         return {column: columns[column] for column in self._columns}
 
-    def _next_distinct(self) -> tuple[NDArray[np.int64], dict[str, Sequence[Any]]]:
-        """Return the rows of a batch without common texts, and their values in each column."""
-        rows: list[int] = []
-        values_of_rows = []
-        texts_of_batch: set[str] = set()
-        since_last_added = 0
-        for row, values in self._candidates(rows):
-            # A row that is deferred again moves to the end.
-            self._deferred.pop(row, None)
-            texts = set()
-            for column, value in zip(self._columns, values, strict=True):
-                if column != LABEL and isinstance(value, str):
-                    texts.add(value)
+    def _distinct_batches(self, size: int, most_deferred: int) -> Iterator[list[int]]:
+        """Yield the rows of batches of `size` without common texts, without end.
 
-            if texts_of_batch.isdisjoint(texts):
+        Only the first `most_deferred` of the deferred rows are tried for a batch, since most rows of the data may
+        be waiting if few texts are distinct.
+        """
+        further = self._rows_with_texts(size)
+        deferred: deque[RowTexts] = deque()
+        while True:
+            rows: list[int] = []
+            texts_of_batch: set[str] = set()
+            again: list[RowTexts] = []
+            waiting = _taken(deferred, most_deferred)
+            for row, texts in chain(waiting, further):
+                if not texts_of_batch.isdisjoint(texts):
+                    again.append((row, texts))
+                    self._require_end_of_search(size, len(rows), len(again))
+                    continue
                 texts_of_batch |= texts
                 rows.append(row)
-                values_of_rows.append(values)
-                since_last_added = 0
-                if len(rows) == self._size:
+                if len(rows) == size:
                     break
-                continue
 
-            self._deferred[row] = None
-            since_last_added += 1
-            if since_last_added > 3 * len(self._dataset):
-                raise DataError(
-                    f"a batch of {self._size} rows without a common text cannot be filled: a whole pass over "
-                    f"the data found only {len(rows)} distinct rows, that share no text with each other; "
-                    f"set `batch_size` to {len(rows)} or less, or `distinct = false`"
-                )
+            yield rows
+            deferred.extend(again)
 
-        columns = zip(*values_of_rows, strict=True)
-        return np.array(rows), dict(zip(self._columns, map(list, columns), strict=True))
+    def _require_end_of_search(self, size: int, rows: int, deferred: int) -> None:
+        """Raise `DataError` if a search for a batch of `size` rows has deferred more than three epochs."""
+        if deferred > 3 * len(self._dataset):
+            raise DataError(
+                f"a batch of {size} rows without a common text cannot be filled: a whole pass over the data "
+                f"found only {rows} distinct rows, that share no text with each other; set `batch_size` to "
+                f"{rows} or less, or `distinct = false`"
+            )
 
-    def _candidates(self, rows: Sequence[int]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield rows for a batch that has `rows` already, and their values: deferred ones, then further ones."""
-        # Only some of them, since most rows of the data may be waiting if few texts are distinct.
-        deferred = list(islice(self._deferred, 4 * self._batch_size))
-        yield from self._with_values(deferred)
+    def _rows_with_texts(self, size: int) -> Iterator[RowTexts]:
+        """Yield the rows of all epochs with their texts; `size` of them are read at a time."""
+        for epoch in count():
+            order = self._dataset.order(self._key, epoch)
+            for start in range(0, len(order), size):
+                rows = order[start : start + size]
+                columns = self.fetch(rows)
+                columns.pop(LABEL, None)
+                values_of_rows = zip(*columns.values(), strict=True)
+                for row, values in zip(rows.tolist(), values_of_rows, strict=True):
+                    yield row, {value for value in values if isinstance(value, str)}
 
-        rows_an_epoch = len(self._order(0))
-        while True:
-            missing = self._size - len(rows)
-            epoch, start = divmod(self._position, rows_an_epoch)
-            candidates = self._order(epoch)[start : start + missing]
-            for row, values in self._with_values(candidates.tolist()):
-                self._position += 1
-                yield row, values
 
-    def _with_values(self, rows: list[int]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Return an iterator over rows and their values in each column."""
-        if not rows:
-            return iter(())
-        columns = self.fetch(np.array(rows))
-        values = zip(*columns.values(), strict=True)
-        return zip(rows, values, strict=True)
+def _taken(rows: deque[RowTexts], most: int) -> Iterator[RowTexts]:
+    """Take up to `most` rows from the left of a queue, each when it is asked for."""
+    for _ in range(min(most, len(rows))):
+        yield rows.popleft()

@@ -13,7 +13,6 @@ from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.training_states import Kept, State
 from sentbed._signals import Stop
-from sentbed.errors import shortened_lines
 from sentbed.protocols import Recipe, Run
 
 
@@ -65,4 +64,4 @@ class RunContext:
 
     def warn(self, message: str) -> None:
         """Send a warning to all plugins and trackers that follow the run."""
-        self.hooks.warned(run=self.run, message=shortened_lines(message))
+        self.hooks.warned(run=self.run, message=message)

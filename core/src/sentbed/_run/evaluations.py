@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from sentbed._encoder.encoder import Encoder, pair_name
-from sentbed._encoder.evaluated_encoder import EncodeBar
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     DrivesEncoder,
@@ -90,15 +89,6 @@ class Evaluations:
                 texts.setdefault(second, []).extend(part.second)
         return texts
 
-    def bar(self, entries: Iterable[Entry]) -> EncodeBar:
-        """Return a counter of encoded texts for several evaluations together."""
-        total = 0
-        for entry in entries:
-            preparation = self.prepared(entry.evaluator)
-            if isinstance(preparation, Prepared):
-                total += preparation.size
-        return EncodeBar(total)
-
     def observe(
         self,
         encoders: Mapping[str, Encoder],
@@ -110,9 +100,8 @@ class Evaluations:
         It is the encoder that the entry names, or `trained` if it names none.
         """
         name = entry.encoder or trained
-        return self.evaluate(
-            encoders, entry, name, pair_name(name, entry.second), uses_store=False
-        )
+        label = pair_name(name, entry.second)
+        return self.evaluate(encoders, entry, name, label)
 
     def evaluate(
         self,
@@ -121,8 +110,7 @@ class Evaluations:
         name: str,
         label: str,
         progress: PartProgress | None = None,
-        bar: EncodeBar | None = None,
-        uses_store: bool = True,
+        store: VectorStore | None = None,
     ) -> Evaluation:
         """Evaluate an encoder, or a pair of encoders.
 
@@ -132,13 +120,11 @@ class Evaluations:
             name: Name of the encoder.
             label: Name of the encoder or pair in the scores.
             progress: Called with the progress of the evaluation; None if nobody follows it.
-            bar: Counter of encoded texts of several evaluations; None if this evaluation has its own counter.
-            uses_store: Whether vectors are read from the vector store, and written to it.
+            store: Vector store from which vectors are read, and to which they are written.
         """
         second = None
         if entry.second is not None:
             second = entry.second, encoders[entry.second]
-        store = self.store if uses_store else None
         return encoders[name].evaluate(
             entry.evaluator,
             label,
@@ -147,5 +133,4 @@ class Evaluations:
             store=store,
             plugins=self.plugins,
             prepared=self.prepared(entry.evaluator),
-            bar=bar,
         )

@@ -6,19 +6,17 @@ It is collected through the same lifecycle hooks that trackers implement.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
 from sentbed._json import plain
+from sentbed._run.expected_numbers import expected_rows
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
-    START,
     Evaluation,
-    ExpectedRow,
-    Recipe,
     ReportData,
     Run,
     RunStatus,
@@ -28,13 +26,6 @@ from sentbed.protocols import (
     StepResult,
     Watched,
 )
-
-
-def _keys(score: Score) -> set[str]:
-    """Return all keys of `[expected]` that match this score."""
-    metric = f"{score.task}/{score.metric}"
-    keys = {score.task, metric, f"{metric}@{score.protocol_id}"}
-    return keys | {f"{score.encoder}/{key}" for key in keys}
 
 
 @attrs.define(eq=False)
@@ -137,26 +128,6 @@ class History:
         curves.append(Watched(encoder, scores[0].evaluator, scores))
         return curves[-1]
 
-    def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield each number that the recipe expects, together with the measured number."""
-        final = [score for score in self.scores if not score.encoder.endswith(START)]
-        skipped_keys = _skipped_keys(final)
-        for key, expected in recipe.expected.items():
-            matches = _matches(key, final)
-            tolerance = expected.tolerance
-            if not matches and key in skipped_keys:
-                tolerance = None
-            # If several scores match, it is not clear which is meant: the key must be more specific.
-            value = matches[0].value if len(matches) == 1 else None
-            yield ExpectedRow(
-                key,
-                expected.value,
-                tolerance,
-                expected.source,
-                value,
-                fits=len(matches),
-            )
-
     def report_data(
         self,
         run: Run,
@@ -177,41 +148,11 @@ class History:
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=tuple(self.scores),
-            expected=tuple(self.expected(run.recipe)),
+            expected=tuple(expected_rows(run.recipe.expected, self.scores)),
             stages=tuple(self.stages),
             scatters=tuple(self.scatters),
             warnings=tuple(self.warnings),
         )
-
-
-def _matches(key: str, scores: Sequence[Score]) -> list[Score]:
-    """Return the scores that match a key of `[expected]`.
-
-    A key without a metric matches only the first metric of the task.
-    """
-    matches = [score for score in scores if key in _keys(score)]
-    first_metrics: dict[str, str] = {}
-    in_first_metric = []
-    for score in matches:
-        if key not in (score.task, f"{score.encoder}/{score.task}"):
-            continue
-        metric = first_metrics.setdefault(score.evaluator, score.metric)
-        if score.metric == metric:
-            in_first_metric.append(score)
-    return in_first_metric or matches
-
-
-def _skipped_keys(scores: Sequence[Score]) -> set[str]:
-    """Return the keys of tasks that were skipped because their data is missing, and of means without such tasks.
-
-    An expected number with such a key is not compared.
-    """
-    keys: set[str] = set()
-    for score in scores:
-        if score.skipped:
-            for task in (*score.skipped, "AVG"):
-                keys |= _keys(attrs.evolve(score, task=task))
-    return keys
 
 
 def _identity(scores: Sequence[Score]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,16 +18,14 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import (
-    files_of,
-    training_on_test_data,
-)
+from sentbed._recipe.data_overlap import files_of
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoders, build_on_engine
+from sentbed._run.expected_numbers import expected_rows
 from sentbed._run.manifest import describe, read_manifest, write_manifest
 from sentbed._run.report_json import write_report
 from sentbed._run.run_directory import (
@@ -295,7 +293,7 @@ def _close_failed(context: RunContext, error: BaseException) -> None:
 def _result(context: RunContext) -> RunResult:
     """Return the result of a run that has finished."""
     scores = tuple(context.history.scores)
-    rows = context.history.expected(context.recipe)
+    rows = expected_rows(context.recipe.expected, scores)
     unmet = tuple(row.key for row in rows if row.decides and not row.met)
     final = [score for score in scores if not score.encoder.endswith(START)]
     undefined = tuple(score for score in final if math.isnan(score.value))
@@ -330,16 +328,11 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     `recipe` is that of what the run does: it may have only the first stages.
 
     Raises:
-        RecipeError: if a stage trains on test data, and the recipe does not allow it.
         DataError: if data cannot be used.
     """
     remarks = context.evaluations.prepare(recipe)
-    digest = cache(sha256)
-    choosing = {digest(file) for file in _files_that_choose(recipe)}
+    choosing = {sha256(file) for file in _files_that_choose(recipe)}
     context.facts["chosen_on"] = sorted(choosing)
-    problems = list(training_on_test_data(context.recipe, digest))
-    if problems:
-        raise RecipeError(problems)
 
     if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
@@ -426,9 +419,7 @@ def _train_and_save(context: RunContext, encoders: Mapping[str, Encoder]) -> Non
     """Train the stages that are not finished, fit transforms, and save the encoders."""
     recipe = context.recipe
     try:
-        sources = _train(context, len(recipe.stage), encoders)
-        final_sources = sources_of(recipe, len(recipe.stage))
-        _set_weights(context, final_sources, sources, encoders)
+        _train(context, len(recipe.stage), encoders)
         if recipe.stage:
             for encoder in encoders.values():
                 encoder.fit_transform()
@@ -448,40 +439,32 @@ def _train(
     context: RunContext,
     count: int,
     encoders: Mapping[str, Encoder],
-) -> dict[str, str]:
-    """Train those of the first `count` stages that are not finished.
-
-    Return, for each encoder that has been trained, the name of the stage whose weights it has.
-    """
+) -> None:
+    """Train those of the first `count` stages that are not finished."""
     recipe = context.recipe
-    sources: dict[str, str] = {}
+    # The encoders of a resumed run were built anew.
+    earlier_weights: dict[str, str] = {}
+    for stage in recipe.stage[: context.first_stage]:
+        earlier_weights |= stage.weights
+        earlier_weights |= dict.fromkeys(recipe.trained(stage), stage.name)
+    _set_weights(context, earlier_weights, encoders)
+
     for index in range(context.first_stage, count):
-        stage = recipe.stage[index]
-        _set_weights(context, sources_of(recipe, index), sources, encoders)
+        _set_weights(context, recipe.stage[index].weights, encoders)
         train_stage(context, index, encoders)
-        sources.update(dict.fromkeys(recipe.trained(stage), stage.name))
         save_state(context, State(stage=index + 1))
-    return sources
 
 
 def _set_weights(
     context: RunContext,
-    needed: Mapping[str, str],
-    sources: dict[str, str],
+    sources: Mapping[str, str],
     encoders: Mapping[str, Encoder],
 ) -> None:
-    """Give each encoder the weights of a stage.
+    """Give encoders the weights with which a stage ended, or those before the first stage.
 
-    Args:
-        context: The run.
-        needed: Name of the encoder -> name of the stage whose weights it gets (see `sources_of`).
-        sources: Name of the encoder -> name of the stage whose weights it has; it is updated. An encoder without
-            an entry has the weights before the first stage.
-        encoders: The encoders, by name.
+    `sources` has the name of the stage, or `PRETRAINED`, by the name of the encoder.
     """
-    for name, source in needed.items():
-        if source == sources.get(name, PRETRAINED):
-            continue
+    for name, source in sources.items():
         encoder = encoders[name]
         if source == PRETRAINED:
             fresh = build_on_engine(
@@ -491,22 +474,6 @@ def _set_weights(
             encoder.placed = fresh.placed
         else:
             encoder.restore(context.directory / context.kept[source].directory / name)
-        sources[name] = source
-
-
-def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
-    """Return, for each encoder, the name of the stage whose weights it has at the start of stage `index`.
-
-    If `index` is the number of stages, these are its final weights. An encoder without an entry has the weights
-    before the first stage.
-    """
-    sources: dict[str, str] = {}
-    for stage in recipe.stage[:index]:
-        sources |= stage.weights
-        sources |= dict.fromkeys(recipe.trained(stage), stage.name)
-    if index < len(recipe.stage):
-        sources |= recipe.stage[index].weights
-    return sources
 
 
 def _store(context: RunContext) -> VectorStore | None:
@@ -533,9 +500,9 @@ def _evaluate(
 ) -> None:
     """Run the entries of `[[evaluate]]` whose key `at` names this time: before or after training."""
     evaluations, hooks = context.evaluations, context.hooks
-    entries = [entry for entry in context.recipe.evaluate if at in entry.at]
-    bar = evaluations.bar(entries)
-    for entry in entries:
+    for entry in context.recipe.evaluate:
+        if at not in entry.at:
+            continue
         name = entry.encoder or context.recipe.main_encoder
         label = pair_name(name, entry.second)
         if at == "start":
@@ -547,11 +514,11 @@ def _evaluate(
         }
         hooks.evaluation_started(**event)
         report_progress = partial(_progressed, hooks, event)
+        store = evaluations.store
         evaluation = evaluations.evaluate(
-            encoders, entry, name, label, report_progress, bar
+            encoders, entry, name, label, report_progress, store
         )
 
-        store = evaluations.store
         if store is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         facts = {

@@ -1,14 +1,15 @@
 """Trackers and plugins that follow a run through lifecycle hooks.
 
-A tracker or plugin whose hook raises an error is not called again; the run goes on. It ends if the tracker is
-`required`, or if the error is a `SentbedError` at the start of the run.
+A tracker or plugin whose hook raises an error, or returns what the hook does not take, is not called again; the
+run goes on. It ends if the tracker is `required`, or if the error is a `SentbedError` at the start of the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from sentbed._component_names import full_name
 from sentbed._registry.offers import failure
 from sentbed._run.context import RunContext
 from sentbed.errors import PluginError, SentbedError
+from sentbed.protocols import ReportSection
 
 
 @contextmanager
@@ -65,6 +67,7 @@ class _Hooks:
             values = [arguments[name] for name in implementation.argnames]
             try:
                 result = implementation.function(*values)
+                _require_result(hook, result)
             except Exception as error:
                 if implementation.plugin is self.context.history:
                     raise
@@ -94,3 +97,27 @@ class _Hooks:
             raise PluginError(f"{message}; the run needs it") from error
         self.failed.add(name)
         self.context.warn(f"{message}; the run goes on without it")
+
+
+def _require_result(hook: str, result: Any) -> None:
+    """Raise `TypeError` if what an implementation of a hook has returned is not what the hook takes."""
+    if result is None:
+        return
+    if hook in ("run_started", "run_resumed"):
+        expected = "a mapping of facts"
+        fits = isinstance(result, Mapping)
+    elif hook == "tracker_state":
+        expected = "a tuple of a name and a mapping"
+        fits = isinstance(result, tuple) and len(result) == 2
+        fits = fits and isinstance(result[1], Mapping)
+    elif hook == "report_sections":
+        expected = "a sequence of `ReportSection`"
+        fits = isinstance(result, Sequence)
+        fits = fits and all(isinstance(section, ReportSection) for section in result)
+    elif hook == "write_report":
+        expected = "the path of a file"
+        fits = isinstance(result, Path)
+    else:
+        return
+    if not fits:
+        raise TypeError(f"it returned {result!r:.80}, expected {expected}")

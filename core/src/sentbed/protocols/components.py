@@ -138,8 +138,6 @@ class BuildContext:
     """
     needs: frozenset[str] = frozenset()
     """Needs of the pooler (`Pooler.needs`). They say which fields of `TokenStates` to compute."""
-    sums: Mapping[str, str] = attrs.field(factory=dict)
-    """Verified SHA-256 of each file in `saved`, by path; empty if the backbone was saved without checksums."""
     readings: tuple[tuple[int, ...], ...] = ()
     """Sets of layers that prompts select for the token states, in place of the layers of the backbone.
 

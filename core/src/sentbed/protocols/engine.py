@@ -192,11 +192,8 @@ class PlacedEncoder:
         """
         raise NotImplementedError
 
-    def save(self, directory: Path) -> Mapping[str, str] | None:
-        """Write the files from which `Engine.assemble(..., saved=directory)` restores the encoder.
-
-        The method may return the SHA-256 of the files.
-        """
+    def save(self, directory: Path) -> None:
+        """Write the files from which `Engine.assemble(..., saved=directory)` restores the encoder."""
         raise NotImplementedError
 
 

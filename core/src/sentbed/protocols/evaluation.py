@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed.errors import RunError, printable
+from sentbed.errors import RunError
 from sentbed.protocols.components import (
     AnyEncoder,
     Component,
@@ -139,8 +139,8 @@ def score_text(value: float, digits: int = 2) -> str:
 class Score:
     """A score, and how it was computed."""
 
-    task: str = attrs.field(converter=printable)
-    metric: str = attrs.field(converter=printable)
+    task: str
+    metric: str
     value: float
     """Value on the scale of papers: correlations and accuracies are multiplied by 100.
 

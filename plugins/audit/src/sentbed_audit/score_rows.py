@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from sentbed.errors import printable
 
 LONGEST_NAME = 200
 """Maximum number of characters of a name; longer ones are cut, since a name in someone else's file may have
@@ -13,8 +12,8 @@ megabytes."""
 
 
 def name_of(text: Any) -> str:
-    """Return a name as text, shortened and without control characters."""
-    return printable(str(text)[:LONGEST_NAME])
+    """Return a name as text, shortened."""
+    return str(text)[:LONGEST_NAME]
 
 
 @attrs.frozen

@@ -158,7 +158,7 @@ class Static(Backbone):
         from sentbed_backbones._torch import token_table
 
         if context.saved is not None:
-            return token_table.from_saved(context.saved, context.sums)
+            return token_table.from_saved(context.saved)
 
         if self.file is not None:
             return token_table.from_word_vectors(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
@@ -14,7 +13,7 @@ from sentbed.tools import (
     check_components,
     load_plugins,
     load_recipe,
-    structure,
+    part_of,
 )
 
 
@@ -41,8 +40,7 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
             paths.append(f"data.{text}")
 
     document = apply_overrides(document, paths)
-    tables = structure(document, _Tables, load_plugins(), Path.cwd())
-    check_components(tables, document)
+    tables = part_of(document, _Tables, load_plugins())
     return tables.data, tables.runtime
 
 

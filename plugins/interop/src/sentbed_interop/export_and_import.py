@@ -15,9 +15,8 @@ from sentbed.tools import (
     Document,
     Plugins,
     apply_overrides,
-    check_components,
     load_plugins,
-    structure,
+    part_of,
 )
 
 from sentbed_interop.merged_adapters import save_merged
@@ -129,8 +128,7 @@ def _component(
 
     try:
         document = apply_overrides(Document.of({"use": name}), overrides)
-        component = structure(document, base, plugins, Path.cwd())
-        check_components(component, document)
+        component = part_of(document, base, plugins)
     except RecipeError as error:
         messages = []
         for problem in error.problems:

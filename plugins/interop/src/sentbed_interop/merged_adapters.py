@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import tomli_w
 from sentbed import Encoder, RunError
-from sentbed.helpers import write_atomic, write_directory, write_sums
+from sentbed.helpers import write_atomic, write_directory
 from sentbed.tools import BACKBONE, ENCODER_FILE, encoder_table
 
 
@@ -39,6 +39,5 @@ def save_merged(encoder: Encoder, path: str | Path) -> None:
         recipe = attrs.evolve(encoder.recipe, backbone=component)
         table = encoder_table(recipe)
         write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
-        write_sums(directory)
 
     write_directory(target.resolve(), fill)

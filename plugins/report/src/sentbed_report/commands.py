@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     metavar="RUN RUN [RUN ...]",
     type=click.Path(file_okay=False),
 )
-@click.option(
-    "--encoder",
-    "encoders",
-    multiple=True,
-    metavar="NAME",
-    help="Of every run; given again, of each run.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--out",
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
 )
 def compare(
     runs: Sequence[str],
-    encoders: tuple[str, ...],
     as_json: bool,
     out: str | None,
 ) -> None:
@@ -45,13 +37,9 @@ def compare(
     Each row is compared with the first row over seeds and items, if their protocols are equal. Two runs are two
     rows. If there are more runs, or with `--out`, runs that differ only in their seed share a row. If RUN is
     the directory of a study, each cell of the study is a row; a single study is compared with its own baseline.
-
-    To compare an encoder after training with the same encoder before training:
-    `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
     """
     from sentbed.errors import RunError
 
-    from sentbed_report.run_comparison import compared_encoders
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.read_study_directory import is_study
@@ -63,23 +51,11 @@ def compare(
     study = any(map(is_study, directories))
     if len(runs) < 2 and not study:
         raise click.UsageError("name two runs or more, or a study")
-    if encoders and (study or len(encoders) not in (1, len(runs))):
-        raise click.UsageError(
-            "`--encoder` is for runs: give it once for all of them, or once for each"
-        )
-    places = {directory.resolve() for directory in directories}
-    if len(runs) > 1 and len(places) == 1 and not encoders:
-        raise click.UsageError(
-            f"`{runs[0]}` is given twice, and there is nothing to compare; name another run, or two of its "
-            "encoders (`--encoder`, once for each)"
-        )
 
-    if encoders:
-        data = compared_encoders(directories, encoders, base)
-    else:
-        is_row_each = len(runs) == 2 and base is None and not study
-        data = runs_as_study(directories, base, is_row_each)
-    summaries = summarise(data)
+    is_row_each = len(runs) == 2 and base is None and not study
+    data = runs_as_study(directories, base, is_row_each)
+    # Only a page shows how all pairs compare; without one, the baseline's tests have the whole level.
+    summaries = summarise(data, all_pairs=base is not None)
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
@@ -94,8 +70,8 @@ def compare(
 
 
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
-    """Print the tables, how the cells' recipes differ, and remarks on their scores."""
-    from sentbed_report.run_comparison import difference_table, scoring_remarks
+    """Print the tables, and how the cells' recipes differ."""
+    from sentbed_report.run_comparison import difference_table
     from sentbed_report.tables.terminal import to_text
 
     for summary in summaries:
@@ -113,8 +89,6 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
         echo(f"{cell.name} differs from {data.baseline} in:")
         for difference in cell.differences:
             echo(f"  {difference}")
-    for remark in scoring_remarks(data):
-        echo(remark)
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:

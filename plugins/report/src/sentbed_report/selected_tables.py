@@ -42,7 +42,7 @@ def selected_tables(
     data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
     data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     data = _only(data, "metric", metric, attrgetter("metric"))
-    summaries = summarise(data, start=not of_studies)
+    summaries = summarise(data, start=not of_studies, all_pairs=of_studies)
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"

@@ -137,12 +137,6 @@ def test_columns_of_text_groups_and_wide_tables():
     assert row[-1] == r"w\_1"
 
 
-def test_a_name_controls_no_terminal(results):
-    latex = to_latex(attrs.evolve(results, title="\x1b]0;title\x07"))
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", latex)
-    assert "x1b" in latex
-
-
 @pytest.mark.parametrize("label", ["[x]", "a\\\\b", "$x$", "a~b^c", "{", "100 %", "#1"])
 def test_what_is_typed_into_a_label_is_no_command(results, label):
     first, *others = results.rows

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import Problem, RecipeError, printable, suggest, unknown_keys
+from sentbed.errors import Problem, RecipeError, suggest, unknown_keys
 from sentbed.tools import Document, KeyPath
 
 from sentbed_studies.study_config import StudyTable
@@ -176,16 +176,8 @@ def _settings(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if isinstance(path, list) and path:
         paths = path
     if all(isinstance(path, str) for path in paths):
-        settings = _settings_of_paths(paths, content)
-    else:
-        settings = _settings_of_labels(content)
-
-    for label in settings:
-        if printable(label) != label:
-            raise ValueError(
-                f"the label {label!r} has control characters; give the axis `labels`"
-            )
-    return settings
+        return _settings_of_paths(paths, content)
+    return _settings_of_labels(content)
 
 
 def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

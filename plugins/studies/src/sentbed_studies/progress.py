@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentbed.errors import printable
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.read_cell_run import missing_evaluations
 from sentbed_report.study.read_study_directory import status_of
@@ -101,7 +100,7 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
     unfinished: list[Prefix | Task] = [*work.prefixes, *work.tasks]
 
     def say(text: object) -> None:
-        console.print(printable(str(text)))
+        console.print(str(text))
 
     def running() -> Text:
         lines = []
@@ -111,7 +110,7 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
                 lines.append(f"{run}: {activity(directory / run.directory)}")
             elif status == "finished":
                 unfinished.remove(run)
-        return Text(printable("\n".join(lines)), overflow="ellipsis", no_wrap=True)
+        return Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
 
     if not console.is_terminal:
         yield say

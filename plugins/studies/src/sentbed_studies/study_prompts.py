@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from sentbed.errors import Problem, RecipeError, printable
+from sentbed.errors import Problem, RecipeError
 from sentbed.tools import Document, KeyPath
 from sentbed_report.formatting import count
 
@@ -119,11 +119,9 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked_label(label: str) -> str:
-    """Return `label`. Raises `ValueError` if it cannot be printed, or is too long for a table."""
-    if not label.strip() or printable(label) != label:
-        raise ValueError(
-            f"the label {label!r} is empty or has control characters; give the prompt a `label`"
-        )
+    """Return `label`. Raises `ValueError` if it is empty, or too long for a table."""
+    if not label.strip():
+        raise ValueError(f"the label {label!r} is empty; give the prompt a `label`")
     if len(label) > LONGEST_LABEL:
         raise ValueError(
             f"the prompt {label!r:.80} would be called by its {len(label)} characters; give it a `label` of "

@@ -133,7 +133,7 @@ class LoadedStudy:
         Raises:
             RunError: if there is no such cell, or if a cell has no items in the task.
         """
-        return item_differences(self.data, first, second, task)
+        return item_differences(self.tables, first, second, task)
 
     @cached_property
     def figures(self) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
-from sentbed.errors import printable
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import STATES
 
@@ -95,8 +94,8 @@ class ConsoleTracker:
 
         skipped: dict[str, None] = {}
         for score in evaluation.scores:
-            names = map(printable, (score.task, score.metric, score.protocol_name))
-            table.add_row(*names, score_text(score.value))
+            value = score_text(score.value)
+            table.add_row(score.task, score.metric, score.protocol_name, value)
             skipped |= dict.fromkeys(score.skipped)
         self._open_console().print(table)
 
@@ -210,7 +209,7 @@ class ConsoleTracker:
 
     def _say(self, text: str) -> None:
         """Print a line."""
-        self._open_console().print(printable(text))
+        self._open_console().print(text)
 
     def _open_bar(
         self,
@@ -241,7 +240,7 @@ class ConsoleTracker:
             console=console,
             disable=not console.is_terminal,
         )
-        self._progress.add_task(printable(name), total=total, completed=done, live="")
+        self._progress.add_task(name, total=total, completed=done, live="")
         self._progress.start()
 
     def _advance(

@@ -80,8 +80,9 @@ class MLflowTracker(SeriesTracker):
     def run_resumed(self, run: Run) -> Mapping[str, Any]:
         """Continue the run in MLflow whose id is in the manifest; without one, create a run."""
         self._connect(run)
-        if "mlflow" in run.facts:
-            self._id = run.facts["mlflow"]["run_id"]
+        facts = run.facts.get(self._name)
+        if facts is not None:
+            self._id = facts["run_id"]
             self._client.update_run(self._id, status="RUNNING")
         else:
             self._create(run)
@@ -146,8 +147,15 @@ class MLflowTracker(SeriesTracker):
             parameters.append(Param(_permitted(path), value[:_LONGEST_PARAMETER]))
         client.log_batch(self._id, params=parameters)
 
+    @property
+    def _name(self) -> str:
+        """Name of the tracker's facts; a recipe may have several trackers, each with a run of its own."""
+        settings = self._settings
+        parts = ("mlflow", settings.uri, settings.experiment, settings.run_name)
+        return " ".join(filter(None, parts))
+
     def _facts(self) -> Mapping[str, Any]:
-        return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
+        return {self._name: {"run_id": self._id}}
 
     def _close(self, status: str) -> None:
         """Wait until MLflow's queue is empty, and set the status of the run in MLflow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ class TensorBoard(Tracker):
     """Writes event files for TensorBoard: every number of the run, and its recipe.
 
     `tensorboard --logdir runs` shows them. They are written by TensorBoard's event writer, without a tensor
-    library. If a run is resumed in its first stage, TensorBoard hides the steps after the checkpoint.
+    library. A resumed run truncates them to what they were at the checkpoint, since later events happen again.
     """
 
     name: ClassVar[str] = "tensorboard"
@@ -45,28 +46,43 @@ class TensorBoard(Tracker):
 class TensorBoardTracker(SeriesTracker):
     """Writes the event files of one run."""
 
-    def __init__(self, directory: str | None) -> None:
-        self._parent = directory
+    def __init__(self, parent: str | None) -> None:
+        self._parent = parent
+        self._directory = Path()
+        """Directory with the event files: one of each process that has worked on the run."""
         self._writer: Any = None
 
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Open an event file, and write the recipe into it."""
+        from tensorboard.compat.proto.event_pb2 import SessionLog
         from tensorboard.plugins.text.summary_v2 import text_pb
 
         self._open(run)
-        self._hide_from(0)
+        # This hides the events of a process that ended before the first checkpoint.
+        self._add(0, session_log=SessionLog(status=SessionLog.START))
         text = (run.directory / "resolved.toml").read_text(encoding="utf-8")
         self._add(0, summary=text_pb("recipe", f"```toml\n{text}\n```"))
 
     @hookimpl
-    def run_resumed(self, run: Run) -> None:
-        """Open a new event file, and let TensorBoard hide the steps after the checkpoint."""
+    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Truncate the event files to the lengths that they had at the checkpoint, and open a new one."""
+        lengths = states.get(self._name, {})
+        for file in self._directory_of(run).glob("*"):
+            length = lengths.get(file.name, 0)
+            os.truncate(file, min(length, file.stat().st_size))
         self._open(run)
-        position = run.facts["resumed"][-1]
-        if position["stage"] == 0:
-            # The steps of all stages begin at 1, so that a later stage would hide some of the first.
-            self._hide_from(position["step"] + 1)
+
+    @hookimpl
+    def tracker_state(self) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the length of each event file in bytes, and the name of this tracker."""
+        if self._writer is None:
+            return None
+        self._writer.flush()
+        lengths = {}
+        for file in self._directory.iterdir():
+            lengths[file.name] = file.stat().st_size
+        return self._name, lengths
 
     @hookimpl
     def run_finished(self) -> None:
@@ -90,19 +106,22 @@ class TensorBoardTracker(SeriesTracker):
 
         self._add(step, summary=summary)
 
+    @property
+    def _name(self) -> str:
+        """Name of the tracker in a checkpoint; a recipe may have several, each with another directory."""
+        return f"tensorboard {self._parent or ''}".strip()
+
+    def _directory_of(self, run: Run) -> Path:
+        """Return the directory for the event files of a run."""
+        if self._parent is None:
+            return run.directory / "tensorboard"
+        return Path(self._parent) / run.directory.resolve().name
+
     def _open(self, run: Run) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        path = run.directory / "tensorboard"
-        if self._parent is not None:
-            path = Path(self._parent) / run.directory.resolve().name
-        self._writer = EventFileWriter(str(path), flush_secs=_FLUSH_SECONDS)
-
-    def _hide_from(self, step: int) -> None:
-        """Begin a session, which hides earlier events of this step and later ones."""
-        from tensorboard.compat.proto.event_pb2 import SessionLog
-
-        self._add(step, session_log=SessionLog(status=SessionLog.START))
+        self._directory = self._directory_of(run)
+        self._writer = EventFileWriter(str(self._directory), flush_secs=_FLUSH_SECONDS)
 
     def _add(self, step: int, **content: Any) -> None:
         """Write an event."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -13,10 +12,9 @@ from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, Vect
 from sentbed.tools import (
     Document,
     apply_overrides,
-    check_components,
     load_plugins,
     naming_components,
-    structure,
+    part_of,
 )
 from sentbed_common import progress_bars
 
@@ -67,9 +65,7 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
             full_overrides.append(f"evaluate.{override}")
 
     document = apply_overrides(document, full_overrides)
-    request = structure(document, Request, load_plugins(), Path.cwd())
-    check_components(request, document)
-    return request
+    return part_of(document, Request, load_plugins())
 
 
 def evaluate_encoder(

@@ -73,7 +73,7 @@ def load(
     weights_directory: Path | None = None
     if saved is not None and not (saved / BASE_FILE).is_file():
         model, tokenizer = _from_directory(parameters, family, saved, True)
-        origin["sha256"] = weight_hashes(saved, context.sums)
+        origin["sha256"] = weight_hashes(saved)
     elif saved is None and parameters.model is None:
         model, tokenizer = _random_model(parameters, family, context)
         origin = {"init": "random", "size": getattr(parameters, "size", None)}
@@ -86,7 +86,7 @@ def load(
         model, tokenizer = _from_directory(parameters, family, directory, is_pretrained)
         if is_pretrained:
             weights_directory = directory
-            base = weight_hashes(directory, {})
+            base = weight_hashes(directory)
             origin |= {"sha256": base, **files.origin}
             if saved is not None:
                 _require_same_base(saved / BASE_FILE, origin)
@@ -203,7 +203,7 @@ def _with_adapter(
     if "commit" in files.origin:
         origin["adapter_commit"] = files.origin["commit"]
 
-    origin["adapter"] = weight_hashes(files.directory, {})
+    origin["adapter"] = weight_hashes(files.directory)
     return load_adapter(model, files.directory)
 
 

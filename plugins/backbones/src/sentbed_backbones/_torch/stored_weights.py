@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from sentbed.helpers import sha256
@@ -21,7 +21,6 @@ def stored_weights(
     return weights
 
 
-def weight_hashes(directory: Path, computed: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of each file of weights by name; `computed` has those that are already known."""
-    files = weight_files(directory)
-    return {file.name: computed.get(file.name) or sha256(file) for file in files}
+def weight_hashes(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of weights, by name."""
+    return {file.name: sha256(file) for file in weight_files(directory)}

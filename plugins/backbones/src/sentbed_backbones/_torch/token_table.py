@@ -51,15 +51,11 @@ class TokenTable:
     origin."""
 
 
-def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
-    """Return the table of a saved backbone; `sums` are the known hashes of its files, by name.
-
-    Raises:
-        ModelError: if table or tokenizer are missing or damaged.
-    """
+def from_saved(directory: Path) -> TokenTable:
+    """Return the table of a saved backbone. Raises `ModelError` if table or tokenizer are missing or damaged."""
     rows = _read_table(directory)
     tokenizer = load_tokenizer(directory, False)
-    digest = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
+    digest = sha256(directory / TABLE_FILE)
     return TokenTable(rows, tokenizer, {"sha256": digest})
 
 
@@ -111,7 +107,7 @@ def from_model(
         weights_directory = files.directory
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
-        origin["sha256"] = weight_hashes(weights_directory, {})
+        origin["sha256"] = weight_hashes(weights_directory)
 
     if not random:
         require_own_tokenizer(tokenizer, len(rows), files.directory)

@@ -290,14 +290,15 @@ class TorchEncoder(ModuleEncoder):
 
         return SeveralEncoders((self, *others))
 
-    def save(self, directory: Path) -> Mapping[str, str]:
+    def save(self, directory: Path) -> None:
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         if not self.processes.sharded:
-            return super().save(directory)
+            super().save(directory)
+            return
 
         weights = self.processes.together(type(self)._gather_weights, self)
         with in_place(self.module, weights):
-            return super().save(directory)
+            super().save(directory)
 
     def _gather_weights(self) -> dict[int, nn.Parameter]:
         """Return the sharded weights, gathered on the host of the first process; see `gather_weights` of

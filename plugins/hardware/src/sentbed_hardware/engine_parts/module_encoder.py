@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from sentbed.helpers import SUMS_FILE
 from sentbed.protocols import BuiltBackbone, PlacedEncoder
 
 from sentbed_hardware.engine_parts.encoder_module import (
@@ -38,36 +35,29 @@ class ModuleEncoder(PlacedEncoder):
         ModuleEncoder.__init__(other, self.backbone, module)
         return other
 
-    def save(self, directory: Path) -> Mapping[str, str]:
+    def save(self, directory: Path) -> None:
         """Write the backbone's files, and the file with the weights of pooler and head, into `directory`.
 
         `twin` is the directory of a saved encoder with the same backbone, or None. If it is set, the backbone's
-        files are linked from there, and their SHA-256 sums are returned by name.
+        files are linked from there.
         """
-        sums: dict[str, str] = {}
-        if self.twin is not None:
-            sums = _link_backbone(self.twin, directory)
-        if not sums:
-            self.backbone.save(directory / BACKBONE_DIRECTORY)
+        backbone = directory / BACKBONE_DIRECTORY
+        if self.twin is None or not _link_files(
+            self.twin / BACKBONE_DIRECTORY, backbone
+        ):
+            self.backbone.save(backbone)
         save_modules(self.module, directory / MODULES_FILE)
-        return sums
 
 
-def _link_backbone(twin: Path, directory: Path) -> dict[str, str]:
-    """Link the backbone's files of the saved encoder `twin` into `directory`.
-
-    Returns their SHA-256 sums by name, or nothing if the twin's files cannot be read.
-    """
-    inside = f"{BACKBONE_DIRECTORY}/"
+def _link_files(source: Path, target: Path) -> bool:
+    """Link the files below a directory into another; return False if they cannot be read."""
     try:
-        sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
-        shutil.copytree(twin / inside, directory / inside, copy_function=_link)
+        shutil.copytree(source, target, copy_function=_link)
     except OSError:
-        # Another process may be removing the twin.
-        shutil.rmtree(directory / inside, ignore_errors=True)
-        return {}
-
-    return {name: digest for name, digest in sums.items() if name.startswith(inside)}
+        # Another process may be removing the source.
+        shutil.rmtree(target, ignore_errors=True)
+        return False
+    return True
 
 
 def _link(source: str, target: str) -> None:

@@ -70,14 +70,14 @@ def _require_fp32(encoder: Encoder) -> None:
         raise ModelError(
             f"the backbone is held in 4 bits (`quantization = {backbone.quantization!r}`), which a graph "
             "does not support; write plain weights with `sentbed export ENCODER PLAIN`, set "
-            '`dtype = "fp32"` in `PLAIN/encoder.toml`, delete `PLAIN/checksums.json`, and export PLAIN'
+            '`dtype = "fp32"` in `PLAIN/encoder.toml`, and export PLAIN'
         )
     dtype = getattr(backbone, "dtype", "fp32")
     if dtype != "fp32":
         raise ModelError(
             f"the backbone is held in {dtype}, in which it also computes, and the graph computes in fp32: "
             'vectors would differ in the third digit; set `dtype = "fp32"` in the encoder\'s `encoder.toml`, '
-            "delete its `checksums.json`, and export it again"
+            "and export it again"
         )
 
 

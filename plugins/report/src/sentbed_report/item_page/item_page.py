@@ -16,7 +16,7 @@ import attrs
 
 from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.study.exports import table_names
-from sentbed_report.study.item_differences import TaskItems, has_items, task_items
+from sentbed_report.study.item_differences import TaskItems, items_of_column
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.latex import reduced
@@ -50,22 +50,12 @@ class ItemPage:
     summary: Summary
     place: int
     """Index of the column in the table."""
+    items: TaskItems
 
     def html(self) -> str:
-        """Return the page as HTML.
-
-        The items are read only now, since the items of all tasks may not fit into memory together.
-        """
+        """Return the page as HTML."""
         column = self.summary.columns[self.place]
-        items = task_items(
-            self.data,
-            column.task,
-            self.summary.evaluator,
-            column.metric,
-            column.protocol,
-        )
-
-        content = _content(self, items)
+        content = _content(self, self.items)
         text = json.dumps(content, ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
@@ -75,7 +65,7 @@ class ItemPage:
             script=script.text,
             script_hash=script.hash,
             style=resource("sentbed_report.page", "style.css"),
-            are_sums=items.are_sums,
+            are_sums=self.items.are_sums,
             has_cells=bool(content["cells"]),
         )
 
@@ -83,30 +73,21 @@ class ItemPage:
 def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
     """Return the item pages of a study: one for each column whose scores have saved items.
 
-    There is no page for a table of further metrics, for a cost, or for an average. If an evaluator scored a task
-    twice, such as with and without whitening, there is a page for the first time.
+    There is no page for a table of further metrics, for a cost, or for an average.
     """
     pages = []
-    evaluations = []
     taken: set[str] = set()
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
-            evaluation = (
-                column.task,
-                summary.evaluator,
-                column.metric,
-                column.protocol,
-            )
-            if evaluation in evaluations or not has_items(data, *evaluation):
+            items = items_of_column(summary, place)
+            if items is None:
                 continue
-
-            evaluations.append(evaluation)
             page = f"{name}-{reduced(column.task)}"[:LONGEST]
             page = unique_name(page, taken, reduced)
             address = f"{DIRECTORY}/{page}.html"
-            pages.append(ItemPage(address, data, summary, place))
+            pages.append(ItemPage(address, data, summary, place, items))
     return pages
 
 

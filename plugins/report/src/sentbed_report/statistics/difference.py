@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.statistics.cell_scores import CellScores, shared_seeds
+from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.levels import CONFIDENCE, SIGNIFICANT
 from sentbed_report.statistics.same_items import require_same_items
 from sentbed_report.statistics.sampling_error import ItemComponents
@@ -151,8 +151,8 @@ def weighted_sum(
 ) -> Difference:
     """Return a weighted sum of the scores of cells, such as a difference, or the effect of a label.
 
-    Only seeds that all cells have are used. `random` names the replicate dimensions that are samples: without
-    `prompts`, the result holds for the mean over these very prompts.
+    Only seeds that all cells have are used, unless each cell has one. `random` names the replicate dimensions
+    that are samples: without `prompts`, the result holds for the mean over these very prompts.
 
     Raises:
         RunError: if the cells share no seed, or are not under the same prompts or on the same items, or if a
@@ -161,39 +161,54 @@ def weighted_sum(
     import numpy as np
 
     cells = [scores for _, scores in terms]
-    seeds = shared_seeds(cells)
-    if not seeds:
-        raise RunError("the cells have no seed in common")
+    seeds_of_cells = _paired_seeds(cells)
     prompts = cells[0].prompts
     for scores in cells:
         if set(scores.prompts) != set(prompts):
             raise RunError(
                 "the scores are not under the same prompts, so they cannot be compared"
             )
+    shape = (len(seeds_of_cells[0]), len(prompts))
 
-    runs = list(product(seeds, prompts))
-    reference = cells[0].of_runs[runs[0]]
-    layout: ItemComponents | None = cells[0].components[runs[0]]
-    values = np.zeros((len(seeds), len(prompts)))
+    first_run = (seeds_of_cells[0][0], prompts[0])
+    values = np.zeros(shape)
     items: list[Floats] = []
-    for weight, scores in terms:
-        values += weight * scores.values(seeds, prompts)
-        of_cell = []
+    for (weight, scores), seeds in zip(terms, seeds_of_cells, strict=True):
+        runs = list(product(seeds, prompts))
+        of_runs = np.array([scores.value(run) for run in runs])
+        values += weight * of_runs.reshape(shape)
+
+        components = []
         for run in runs:
-            require_same_items(reference, scores.of_runs[run])
-            components = scores.components[run]
-            if components is None:
-                layout = None
-            else:
-                of_cell.append(components.values)
-        if layout is not None:
-            items.append(weight * np.array(of_cell))
+            require_same_items(cells[0].of_runs[first_run], scores.of_runs[run])
+            components_of_run = scores.components[run]
+            if components_of_run is not None:
+                components.append(components_of_run.values)
+        if len(components) == len(runs):
+            items.append(weight * np.array(components))
+
     if not np.isfinite(values).all():
         raise RunError("a score is not finite")
-    if layout is None:
+    if len(items) < len(cells):
         return estimate(values, None, None, random)
-    components_of_runs = np.sum(items, axis=0).reshape(len(seeds), len(prompts), -1)
-    return estimate(values, components_of_runs, layout, random)
+    components_of_sum = np.sum(items, axis=0).reshape(*shape, -1)
+    return estimate(values, components_of_sum, cells[0].components[first_run], random)
+
+
+def _paired_seeds(cells: Sequence[CellScores]) -> list[tuple[int, ...]]:
+    """Return the seeds of each cell that are compared: those that all cells have.
+
+    Cells of one seed each are compared whatever their seeds, such as two runs that were not started as a study.
+    """
+    if all(len(scores.seeds) == 1 for scores in cells):
+        return [scores.seeds for scores in cells]
+
+    seeds = cells[0].seeds
+    for scores in cells:
+        seeds = tuple(seed for seed in seeds if seed in scores.seeds)
+    if not seeds:
+        raise RunError("the cells have no seed in common")
+    return [seeds] * len(cells)
 
 
 def estimate(
@@ -212,6 +227,7 @@ def estimate(
         random: Names of the replicate dimensions that are samples.
     """
     sources = {}
+
     for axis, name in enumerate(REPLICATES):
         means = values.mean(axis=1 - axis)
         if name in random and len(means) > 1:

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.statistics.difference import Source
+from sentbed_report.statistics.difference import Difference, Source
 from sentbed_report.statistics.levels import SIGNIFICANT
 
 if TYPE_CHECKING:
@@ -66,12 +65,12 @@ class Spread:
                 "neither seeds nor items vary; give `seed_std` or `item_std` above 0"
             )
 
-    def sources(self, seeds: int) -> list[Source]:
-        """Return the sources of variance of the mean difference over `seeds` seeds.
+    def difference(self, value: float, seeds: int) -> Difference:
+        """Return a difference with the sources of variance that it has over `seeds` seeds.
 
         Raises:
             RunError: if `seeds` is below 1; or below 2 although seeds vary, since their variance cannot be
-                estimated from one seed.
+                estimated from one seed; or if the value is not finite.
         """
         if seeds < 1:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
@@ -79,14 +78,18 @@ class Spread:
             raise RunError(
                 "one seed does not show how much seeds differ; give 2 or more"
             )
-        sources = []
+        if not math.isfinite(value):
+            raise RunError(f"the difference is {value}; give a finite number")
+
+        sources = {}
         if self.item_std:
-            sources.append(Source(self.item_std**2, self.item_degrees))
+            sources["items"] = Source(self.item_std**2, self.item_degrees)
         if self.seed_std:
-            sources.append(Source(self.seed_std**2 / seeds, seeds - 1))
+            sources["seeds"] = Source(self.seed_std**2 / seeds, seeds - 1)
         if self.prompt_std:
-            sources.append(Source(self.prompt_std**2 / self.prompts, self.prompts - 1))
-        return sources
+            variance = self.prompt_std**2 / self.prompts
+            sources["prompts"] = Source(variance, self.prompts - 1)
+        return Difference(value, sources)
 
 
 def power_of(
@@ -105,12 +108,9 @@ def power_of(
     Raises:
         RunError: if an argument is out of its range.
     """
-    level_of_each = _level_of_each(level, comparisons)
-    if not math.isfinite(difference):
-        raise RunError(f"the difference is {difference}; give a finite number")
-    sources = spread.sources(seeds)
-    critical = _critical_values(sources, level_of_each)
-    return _power(critical, difference / _error(sources))
+    true = spread.difference(difference, seeds)
+    critical = _critical_values(true, _level_of_each(level, comparisons))
+    return _power(critical, true.value / true.error)
 
 
 def smallest_difference(
@@ -127,10 +127,9 @@ def smallest_difference(
     """
     from scipy import optimize
 
-    level_of_each = _level_of_each(level, comparisons)
-    _require_power(power, level_of_each)
-    sources = spread.sources(seeds)
-    critical = _critical_values(sources, level_of_each)
+    level_of_each = _level_of_each(level, comparisons, power)
+    true = spread.difference(0.0, seeds)
+    critical = _critical_values(true, level_of_each)
 
     def excess_power(distance: float) -> float:
         return _power(critical, distance) - power
@@ -138,7 +137,7 @@ def smallest_difference(
     high = 1.0
     while excess_power(high) < 0:
         high *= 2
-    return float(optimize.brentq(excess_power, 0.0, high)) * _error(sources)
+    return float(optimize.brentq(excess_power, 0.0, high)) * true.error
 
 
 def seeds_needed(
@@ -155,7 +154,7 @@ def seeds_needed(
     Raises:
         RunError: if an argument is out of its range.
     """
-    _require_power(power, _level_of_each(level, comparisons))
+    _level_of_each(level, comparisons, power)
     least = 1
     if spread.seed_std:
         least = 2
@@ -179,30 +178,22 @@ def shares_of_level(cells: int) -> int:
     return 2 * cells
 
 
-def _level_of_each(level: float, comparisons: int) -> float:
-    """Return the level of each of several comparisons (Bonferroni). Raises `RunError` if it is out of range."""
+def _level_of_each(level: float, comparisons: int, power: float = POWER) -> float:
+    """Return the level of each comparison (Bonferroni). Raises `RunError` if an argument is out of range."""
     if comparisons < 1:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not 0 < level < 1:
         raise RunError(
             f"the level is {level}; give a number between 0 and 1, such as {SIGNIFICANT}"
         )
+    if not level / comparisons < power < 1:
+        raise RunError(
+            f"the power is {power}; give a number above the level of the test and below 1, such as {POWER}"
+        )
     return level / comparisons
 
 
-def _require_power(power: float, level: float) -> None:
-    if not level < power < 1:
-        raise RunError(
-            f"the power is {power}; give a number above the level of the test, {level:g}, and below 1, such as "
-            f"{POWER}"
-        )
-
-
-def _error(sources: Sequence[Source]) -> float:
-    return math.sqrt(sum(source.variance for source in sources))
-
-
-def _critical_values(sources: Sequence[Source], level: float) -> Floats:
+def _critical_values(difference: Difference, level: float) -> Floats:
     """Return critical values, in true standard errors, for simulated estimates of the variances, `(draws,)`."""
     import numpy as np
     from scipy import special
@@ -210,14 +201,14 @@ def _critical_values(sources: Sequence[Source], level: float) -> Floats:
     rng = np.random.default_rng(_SEED)
     quantiles = (np.arange(_DRAWS) + 0.5) / _DRAWS
     squares = np.zeros(_DRAWS)
-    for source in sources:
+    for source in difference.sources.values():
         ratios = np.ones(_DRAWS)
         if math.isfinite(source.degrees):
             half = source.degrees / 2
             ratios = special.gammaincinv(half, rng.permutation(quantiles)) / half
         critical = special.stdtrit(source.degrees, level / 2)
         squares += source.variance * ratios * critical**2
-    critical_values: Floats = np.sqrt(squares) / _error(sources)
+    critical_values: Floats = np.sqrt(squares) / difference.error
     return critical_values
 
 

@@ -12,27 +12,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def require_same(a: Items, b: Items) -> None:
-    """Raise `RunError` if two scores were not computed from the same items by the same statistic."""
-    reason = _why_not_same(a, b)
+def require_same_items(scores: Sequence[Score], others: Sequence[Score]) -> None:
+    """Raise `RunError` if two means over tasks cannot be paired item by item; scores without items can."""
+    reason = ""
+    if len(scores) != len(others):
+        reason = "one is a mean over other tasks than the other"
+    for score, other in zip(scores, others, strict=False):
+        if score.items is not None and other.items is not None:
+            reason = reason or why_not_same(score.items, other.items)
     if reason:
         raise RunError(
             f"the two scores cannot be paired: {reason}; score both on the same data"
         )
 
 
-def require_same_items(scores: Sequence[Score], others: Sequence[Score]) -> None:
-    """Raise `RunError` if two means over tasks cannot be paired item by item; scores without items can."""
-    if len(scores) != len(others):
-        raise RunError(
-            "the two scores cannot be paired: one is a mean over other tasks than the other"
-        )
-    for score, other in zip(scores, others, strict=True):
-        if score.items is not None and other.items is not None:
-            require_same(score.items, other.items)
-
-
-def _why_not_same(a: Items, b: Items) -> str:
+def why_not_same(a: Items, b: Items) -> str:
     """Return why two scores cannot be compared item by item; empty if they can."""
     if len(a.x) != len(b.x):
         return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"

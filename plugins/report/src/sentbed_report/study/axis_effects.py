@@ -13,24 +13,22 @@ from typing import TypeAlias
 import attrs
 
 from sentbed_report.statistics.difference import Judged, corrected, judge
-from sentbed_report.study.rank_groups import test_of_pair, why_not_ranked
+from sentbed_report.study.rank_groups import test_of_pair
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_row import Pair, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 Cells: TypeAlias = dict[str, dict[tuple[str, ...], SummaryRow]]
 """Label of the examined axis -> context (encoder, and labels on the other axes) -> row of this label there."""
 
 
-@attrs.frozen
+@attrs.define
 class LabelEffect:
     """Difference of one label of an axis from the reference label."""
 
     label: str
-    pairs: int
-    """Number of pairs of cells that differ only in this axis."""
     judged: Judged
-    """Test of the mean difference over these pairs."""
+    """Test of the mean difference over the pairs of cells that differ only in this axis."""
 
 
 @attrs.frozen
@@ -43,8 +41,6 @@ class AxisEffect:
     has a pair."""
     labels: tuple[LabelEffect, ...]
     """Labels that have a pair with the reference."""
-    missing: tuple[str, ...]
-    """Labels without such a pair."""
     together: tuple[str, ...]
     """Axes whose labels always change together with the labels of this axis, so their effects cannot be
     separated."""
@@ -60,7 +56,7 @@ class AxisFindings:
 
 
 def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
-    """Return the effects of the axes in each table.
+    """Return the effects of the axes in each table, with Holm's correction over all tests of several pairs.
 
     Two kinds of tables are left out: those without a finished cell, and those in whose last column neither
     higher nor lower scores are better.
@@ -69,9 +65,19 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
     findings = []
     for summary in summaries:
         has_finished = any(row.status == "finished" for row in summary.rows)
-        if axes and has_finished and summary.columns[-1].ranked:
-            effects = tuple(_effect_of_axis(data, axis, summary) for axis in axes)
-            findings.append(AxisFindings(summary, _corrected_effects(effects)))
+        if not axes or not has_finished or not summary.columns[-1].ranked:
+            continue
+        effects = tuple(_effect_of_axis(data, axis, summary) for axis in axes)
+        family = {}
+        for effect in effects:
+            for label in effect.labels:
+                if label.judged.corrected is None:
+                    family[effect.axis, label.label] = label.judged
+        family = corrected(family)
+        for effect in effects:
+            for label in effect.labels:
+                label.judged = family.get((effect.axis, label.label), label.judged)
+        findings.append(AxisFindings(summary, effects))
     return findings
 
 
@@ -80,52 +86,33 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
     cells = _cells_by_label(data, summary, axis)
     reference = _reference(data, axis, cells)
     effects = []
-    missing = []
     for label, of_label in cells.items():
-        if label == reference:
-            continue
         pairs = []
         for context, row in of_label.items():
-            if context in cells[reference]:
-                pairs.append((cells[reference][context].key, row.key))
+            if label != reference and context in cells[reference]:
+                pairs.append((cells[reference][context], row))
         if pairs:
-            effects.append(LabelEffect(label, len(pairs), _test(data, summary, pairs)))
-        else:
-            missing.append(label)
+            effects.append(LabelEffect(label, _test(data, summary, pairs)))
     together = together_with(data, axis)
-    return AxisEffect(axis.name, reference, tuple(effects), tuple(missing), together)
+    return AxisEffect(axis.name, reference, tuple(effects), together)
 
 
-def _test(data: StudyData, summary: Summary, pairs: Sequence[Pair]) -> Judged:
+def _test(
+    data: StudyData, summary: Summary, pairs: Sequence[tuple[SummaryRow, SummaryRow]]
+) -> Judged:
     """Return the test of the mean difference of pairs; of a single pair, the test that the table has of it."""
     if len(pairs) == 1:
-        judged = test_of_pair(summary.tests[-1], pairs[0])
+        before, after = pairs[0]
+        judged = test_of_pair(summary.tests, (before.key, after.key))
         if judged is not None:
             return judged
     terms = []
-    for before, after in pairs:
-        terms.append((-1 / len(pairs), summary.tested[before]))
-        terms.append((1 / len(pairs), summary.tested[after]))
+    for pair in pairs:
+        for sign, row in zip((-1, 1), pair, strict=True):
+            scores = row.cells[-1].scores
+            if scores is not None:
+                terms.append((sign / len(pairs), scores))
     return judge(terms, data.random)
-
-
-def _corrected_effects(effects: Sequence[AxisEffect]) -> tuple[AxisEffect, ...]:
-    """Return the effects with corrected p-values: Holm's correction over all tests of several pairs."""
-    family = {}
-    for effect in effects:
-        for label in effect.labels:
-            if label.judged.corrected is None:
-                family[effect.axis, label.label] = label.judged
-    family = corrected(family)
-
-    result = []
-    for effect in effects:
-        labels = []
-        for label in effect.labels:
-            judged = family.get((effect.axis, label.label), label.judged)
-            labels.append(attrs.evolve(label, judged=judged))
-        result.append(attrs.evolve(effect, labels=tuple(labels)))
-    return tuple(result)
 
 
 def _reference(data: StudyData, axis: AxisInfo, cells: Cells) -> str:
@@ -153,7 +140,7 @@ def _cells_by_label(data: StudyData, summary: Summary, axis: AxisInfo) -> Cells:
 
     cells: Cells = {label: {} for label in axis.labels}
     for row in summary.rows:
-        if row.cells[-1].value is None or why_not_ranked(row):
+        if row.why_not_compared:
             continue
         encoder = ""
         if row.name != row.cell:

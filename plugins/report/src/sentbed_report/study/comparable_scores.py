@@ -2,33 +2,29 @@
 
 A table has the scores of one evaluator and protocol id, either on development data or on other data. The first
 table of an evaluator has the first metric of each task; every further metric has a table of its own. If a task
-was scored under several protocols, the scores under the most frequent one are in the first table, and those
-under each further protocol are in a further table.
+was scored under several protocols, those after the first one are in further tables.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
+from sentbed.protocols import Score
 
 from sentbed_report.data_splits import is_development
 from sentbed_report.score_protocols import (
     encoder_protocol,
     evaluation_protocol,
+    protocol_hash,
     unlike,
 )
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.tables.column import AVERAGE
-
-Protocol: TypeAlias = dict[str, Any]
-"""Metric and evaluation protocol of a column."""
-
-_Row: TypeAlias = tuple[str, str, int, str]
-"""Cell, prompt, seed and encoder, which identify an encoder in a run."""
 
 
 @attrs.frozen
@@ -50,20 +46,43 @@ class ComparableScores:
 
     key: TableKey
     measured: tuple[Measurement, ...]
-    protocols: Mapping[str, Protocol]
-    """Task -> its metric and protocol in this table."""
     apart: str = ""
     """Protocol entries in which the table differs from those with the same key; empty if there are none."""
-    tasks_elsewhere: frozenset[str] = frozenset()
-    """Tasks that are only in other tables with the same key."""
+    tasks_of_key: frozenset[str] = frozenset()
+    """Tasks of all tables with the same key."""
+
+    @cached_property
+    def tasks(self) -> dict[str, Score]:
+        """Task -> its first score, whose metric and protocol all scores of the task have."""
+        tasks: dict[str, Score] = {}
+        for measurement in self.measured:
+            tasks.setdefault(measurement.score.task, measurement.score)
+        return tasks
+
+    @cached_property
+    def skipped(self) -> list[str]:
+        """Tasks that are not in the table because the evaluator skipped them for lack of data."""
+        skipped: dict[str, None] = {}
+        for measurement in self.measured:
+            skipped |= dict.fromkeys(measurement.score.skipped)
+        return [task for task in skipped if task not in self.tasks]
 
 
 def comparable_scores(measured: Iterable[Measurement]) -> list[ComparableScores]:
-    """Return the scores of each table, by evaluator and protocol; tables of development data come last."""
+    """Return the scores of each table; of an evaluator, tables of development data come last."""
     by_name: defaultdict[tuple[str, str], list[ComparableScores]] = defaultdict(list)
     for key, group in _groups(measured).items():
+        tasks = frozenset(measurement.score.task for measurement in group)
+        tables = []
+        for scores in _by_protocol(group):
+            table = ComparableScores(key, tuple(scores), tasks_of_key=tasks)
+            tables.append(table)
+
         name = (key.evaluator, key.protocol_id)
-        by_name[name] += _tables_of_group(key, group)
+        for table in tables:
+            apart = _differences(table, tables)
+            by_name[name].append(attrs.evolve(table, apart=apart))
+
     return list(chain.from_iterable(by_name.values()))
 
 
@@ -76,118 +95,71 @@ def _groups(measured: Iterable[Measurement]) -> dict[TableKey, list[Measurement]
         score = measurement.score
         metric = (score.metric, score.protocol_name)
         key = TableKey(score.evaluator, score.protocol_id, is_development(score))
-        task_of_row = (key, _row_of(measurement), score.task)
-        first_metric = first_metrics.setdefault(task_of_row, metric)
+        task_of_run = (key, measurement.row, measurement.replicate, score.task)
+        first_metric = first_metrics.setdefault(task_of_run, metric)
         if metric != first_metric:
-            name, aggregation = metric
-            key = attrs.evolve(key, metric=name, aggregation=aggregation)
+            key = attrs.evolve(
+                key,
+                metric=score.metric,
+                aggregation=score.protocol_name,
+            )
         groups[key].append(measurement)
+
     return groups
 
 
-def _tables_of_group(
-    key: TableKey, measured: Sequence[Measurement]
-) -> list[ComparableScores]:
-    """Return a table for the most frequent protocol of each task, then one for each further protocol."""
-    variants = _protocol_variants(measured)
-    tables = []
-    for variant in range(max(variants) + 1):
-        scores = []
-        protocols: dict[str, Protocol] = {}
-        for measurement, variant_of_score in zip(measured, variants, strict=True):
-            if variant_of_score != variant:
-                continue
-            score = measurement.score
-            scores.append(measurement)
-            if score.task not in protocols:
-                protocol = {"metric": score.metric, **evaluation_protocol(score)}
-                protocols[score.task] = protocol
-        tables.append(ComparableScores(key, tuple(scores), protocols))
+def _by_protocol(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the scores of each table: of every task, those under one protocol.
 
-    if len(tables) == 1:
-        return tables
-
-    tasks = {measurement.score.task for measurement in measured}
-    described = []
-    for table in tables:
-        others = [other for other in tables if other is not table]
-        apart = _differences(table, others)
-        tasks_elsewhere = frozenset(tasks - table.protocols.keys() - {AVERAGE})
-        described.append(
-            attrs.evolve(table, apart=apart, tasks_elsewhere=tasks_elsewhere)
-        )
-    return described
-
-
-def _protocol_variants(measured: Sequence[Measurement]) -> list[int]:
-    """Return the place of each score's protocol among those of its task, 0 for the most frequent one."""
-    identities = _protocol_identities(measured)
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for measurement, identity in zip(measured, identities, strict=True):
-        task = measurement.score.task
-        counts[task][identity] += 1
-
-    places: dict[tuple[str, str], int] = {}
-    for task, counts_of_task in counts.items():
-        for place, (identity, _) in enumerate(counts_of_task.most_common()):
-            places[task, identity] = place
-
-    variants = []
-    for measurement, identity in zip(measured, identities, strict=True):
-        task = measurement.score.task
-        variants.append(places[task, identity])
-    return variants
-
-
-def _protocol_identities(measured: Sequence[Measurement]) -> list[str]:
-    """Return a text for each score that is equal for scores whose protocols are equal.
-
-    If a run has several scores of a task under one protocol, such as with and without whitening, their texts
-    differ by a number. The text of an average that the evaluator reports has the protocols of its tasks too.
+    If a run has several scores of a task under one protocol, such as with and without whitening, they are in
+    several tables. An average that the evaluator reports has the protocols of its tasks.
     """
-    protocols_of_rows: defaultdict[_Row, list[str]] = defaultdict(list)
-    protocols = []
-    for measurement in measured:
+    protocols_of_task: defaultdict[str, list[str]] = defaultdict(list)
+    tables_of_run: defaultdict[Any, list[tuple[str, int]]] = defaultdict(list)
+    repetitions: Counter[Any] = Counter()
+    tables: defaultdict[int, list[Measurement]] = defaultdict(list)
+    for measurement in sorted(measured, key=lambda each: each.score.task == AVERAGE):
         score = measurement.score
-        row = _row_of(measurement)
-        protocol = repr([score.task, score.metric, evaluation_protocol(score)])
-        protocols.append(protocol)
-        protocols_of_rows[row].append(protocol)
+        run = (measurement.row, measurement.replicate)
+        protocol = protocol_hash(_protocol(score))
+        if score.task == AVERAGE:
+            protocol += str(sorted(tables_of_run[run]))
 
-    identities = []
-    repetitions: Counter[tuple[_Row, str]] = Counter()
-    for measurement, protocol in zip(measured, protocols, strict=True):
-        row = _row_of(measurement)
-        repetition = repetitions[row, protocol]
-        repetitions[row, protocol] += 1
-        identity = f"{protocol} {repetition}"
-        if measurement.score.task == AVERAGE:
-            identity += "".join(sorted(protocols_of_rows[row]))
-        identities.append(identity)
-    return identities
+        repeated = (run, score.task, protocol)
+        repetitions[repeated] += 1
+        protocol += f" {repetitions[repeated]}"
 
+        protocols = protocols_of_task[score.task]
+        if protocol not in protocols:
+            protocols.append(protocol)
+        table = protocols.index(protocol)
 
-def _row_of(measurement: Measurement) -> _Row:
-    """Return what identifies the encoder of a score."""
-    cell = measurement.cell
-    run = measurement.run
-    score = measurement.score
-    return cell.name, run.prompt, run.seed, score.encoder
+        if score.task != AVERAGE:
+            tables_of_run[run].append((score.task, table))
+        tables[table].append(measurement)
+    return [tables[table] for table in sorted(tables)]
 
 
-def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:
+def _differences(table: ComparableScores, tables: Iterable[ComparableScores]) -> str:
     """Return the protocol entries in which a table differs from others, as `NAME (VALUE against OTHER VALUE)`.
 
     Entries of encoders are compared only if the protocols of evaluations are equal.
     """
     differences: dict[str, None] = {}
-    for other in others:
+    for other in tables:
         entries: list[tuple[str, str]] = []
-        for task, protocol in table.protocols.items():
-            entries += unlike(protocol, other.protocols.get(task, protocol))
+        for task, score in table.tasks.items():
+            score_of_other = other.tasks.get(task, score)
+            entries += unlike(_protocol(score), _protocol(score_of_other))
+
         if not entries:
             encoder = encoder_protocol(table.measured[0].score)
             entries += unlike(encoder, encoder_protocol(other.measured[0].score))
         for name, values in entries:
             differences[f"{name} ({values})"] = None
     return ", ".join(differences)
+
+
+def _protocol(score: Score) -> dict[str, Any]:
+    """Return metric and evaluation protocol of a score, which are the same in all of a column."""
+    return {"metric": score.metric, **evaluation_protocol(score)}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
-from sentbed.errors import RunError
 from sentbed.protocols import START, Score
 
 from sentbed_report.data_splits import is_development
@@ -95,27 +94,6 @@ def without_mean(scores: Sequence[Score]) -> str:
         f"the scores that decide have no common unit, and so no mean: {listed}; let `[study.decide]` name "
         "tasks of one metric, and the `evaluator` if several evaluators have these tasks"
     )
-
-
-def mean_of(scores: Sequence[Score]) -> float | None:
-    """Return the mean of deciding scores, negated if lower scores are better; None if there are none.
-
-    Raises:
-        RunError: if they have several metrics or directions.
-    """
-    reason = without_mean(scores)
-    if reason:
-        raise RunError(reason)
-    if not scores:
-        return None
-
-    total = 0.0
-    for score in scores:
-        if score.direction == "lower":
-            total -= score.value
-        else:
-            total += score.value
-    return total / len(scores)
 
 
 def _unit(score: Score) -> tuple[str, str]:

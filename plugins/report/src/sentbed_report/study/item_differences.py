@@ -11,17 +11,17 @@ An item's share of the difference is its share in the second cell minus its shar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError, suggest
-from sentbed.protocols import START, Items, Score
+from sentbed.protocols import Items
 
-from sentbed_report.score_protocols import evaluation_protocol
-from sentbed_report.statistics.same_items import require_same
-from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.statistics.same_items import why_not_same
+from sentbed_report.study.summary_tables import Summary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,72 +88,39 @@ class TaskItems:
     """Name of a cell -> its items; cells without these items are left out."""
 
 
-def task_items(
-    data: StudyData,
-    task: str,
-    evaluator: str = "",
-    metric: str = "",
-    protocol: Mapping[str, Any] | None = None,
-) -> TaskItems:
-    """Return the items of a task in all cells.
+def items_of_column(table: Summary, place: int) -> TaskItems | None:
+    """Return the items behind the numbers of a table's column; None if no number has items.
 
-    By default, `metric` is the first metric of the task that has items, and `protocol` may be any. The first
-    cell that has items determines which items are returned; cells with other items are left out.
-
-    Raises:
-        RunError: if no score of the task has items.
+    The first cell that has items determines which items are returned; cells with other items are left out.
     """
-    items_of_cells: dict[str, tuple[Items, ...]] = {}
-    for cell in data.cells:
-        scores = _scores_with_items(data, cell, task, evaluator, metric, protocol)
-        if scores:
-            metric = scores[0].metric
-            of_runs = [score.items for score in scores if score.items is not None]
-            items_of_cells[cell.name] = tuple(of_runs)
-    if not items_of_cells:
-        raise RunError(_without_items(data, task))
-
-    first = next(iter(items_of_cells.values()))[0]
-    cells = {}
-    for name, items in items_of_cells.items():
-        if all(_has_same_items(of_run, first) for of_run in items):
-            cells[name] = CellItems(items)
+    column = table.columns[place]
+    first = None
+    cells: dict[str, CellItems] = {}
+    for row in table.rows:
+        scores = row.cells[place].scores
+        if scores is None or row.cell in cells:
+            continue
+        items = []
+        for score in chain.from_iterable(scores.of_runs.values()):
+            if score.items is not None:
+                items.append(score.items)
+        if not items:
+            continue
+        first = first or items[0]
+        if not any(why_not_same(first, of_run) for of_run in items):
+            cells[row.cell] = CellItems(tuple(items))
+    if first is None:
+        return None
 
     gold = None
     if first.statistic != "mean":
         gold = first.x.astype(float)
     are_sums = first.statistic in SUMS
-    return TaskItems(task, metric, gold, first.groups, are_sums, cells)
-
-
-def _without_items(data: StudyData, task: str) -> str:
-    """Return the error message for a task whose scores have no items."""
-    tasks = set()
-    for run in data.runs:
-        for score in run.scores:
-            tasks.add(score.task)
-    message = f"no score of the task `{task}` has items"
-    if data.prompts:
-        message += " under every prompt"
-    return f"{message}.{suggest(task, sorted(tasks))}"
-
-
-def has_items(
-    data: StudyData,
-    task: str,
-    evaluator: str,
-    metric: str,
-    protocol: Mapping[str, Any],
-) -> bool:
-    """Whether any cell has items of a task; the arguments are those of `task_items`."""
-    return any(
-        _scores_with_items(data, cell, task, evaluator, metric, protocol)
-        for cell in data.cells
-    )
+    return TaskItems(column.task, column.metric, gold, first.groups, are_sums, cells)
 
 
 def item_differences(
-    data: StudyData,
+    tables: Sequence[Summary],
     first: str,
     second: str,
     task: str,
@@ -170,12 +137,11 @@ def item_differences(
     import numpy as np
     import pandas
 
-    items = task_items(data, task)
+    items = _items_of_task(tables, task)
     for cell in (first, second):
         if cell not in items.cells:
-            names = [cell_of_study.name for cell_of_study in data.cells]
             raise RunError(
-                f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}"
+                f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, list(items.cells))}"
             )
 
     before = items.cells[first]
@@ -199,44 +165,20 @@ def item_differences(
     )
 
 
-def _scores_with_items(
-    data: StudyData,
-    cell: CellInfo,
-    task: str,
-    evaluator: str,
-    metric: str,
-    protocol: Mapping[str, Any] | None,
-) -> list[Score]:
-    """Return the first score with items of each run after training that matches the arguments.
-
-    As in the tables, a seed is left out if it lacks a score under any prompt.
-    """
-    by_seed: dict[int, dict[str, Score]] = {}
-    for run in cell.runs:
-        for score in run.scores:
-            if score.items is None or score.encoder.endswith(START):
-                continue
-            if score.task != task or evaluator not in ("", score.evaluator):
-                continue
-            if metric not in ("", score.metric):
-                continue
-            if protocol is None or evaluation_protocol(score) == protocol:
-                by_seed.setdefault(run.seed, {}).setdefault(run.prompt, score)
-
-    scores: list[Score] = []
-    for of_prompts in by_seed.values():
-        if of_prompts.keys() >= set(data.prompts):
-            scores += of_prompts.values()
-    return scores
-
-
-def _has_same_items(items: Items, first: Items) -> bool:
-    """Whether `items` are the same items as `first`."""
-    try:
-        require_same(first, items)
-    except RunError:
-        return False
-    return True
+def _items_of_task(tables: Sequence[Summary], task: str) -> TaskItems:
+    """Return the items of the first column of a task that has any. Raises `RunError` if there is none."""
+    tasks: dict[str, None] = {}
+    for table in tables:
+        for place, column in enumerate(table.columns):
+            tasks[column.task] = None
+            items = None
+            if column.task == task and not column.average:
+                items = items_of_column(table, place)
+            if items is not None:
+                return items
+    raise RunError(
+        f"no score of the task `{task}` has items.{suggest(task, sorted(tasks))}"
+    )
 
 
 def item_shares(items: Items) -> Floats:

@@ -11,8 +11,10 @@ from sentbed.protocols import START, Score
 from sentbed_report.data_splits import is_development
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
+from sentbed_report.statistics.cell_scores import Run
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.summary_row import RowKey
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +44,16 @@ class Measurement:
     cell: CellInfo
     run: CellRun
     score: Score
+
+    @property
+    def row(self) -> RowKey:
+        """Row of the tables to which the score belongs."""
+        return self.cell.name, self.score.encoder
+
+    @property
+    def replicate(self) -> Run:
+        """Seed and prompt of the run."""
+        return self.run.seed, self.run.prompt
 
 
 def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:

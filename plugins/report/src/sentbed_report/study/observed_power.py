@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import attrs
 
-from sentbed_report.statistics.difference import Difference
+from sentbed_report.statistics.difference import REPLICATES, Difference
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.power import Spread, smallest_difference
 from sentbed_report.study.summary_tables import Summary
@@ -68,51 +68,36 @@ def observed_spread(differences: Sequence[Difference]) -> tuple[Spread, int] | N
     no difference has two seeds or more, since the standard deviation over seeds is then unknown. It is also
     None if nothing varies.
     """
-    of_seeds = []
-    of_prompts = []
-    of_items = []
-    item_degrees = math.inf
+    squares: defaultdict[str, float] = defaultdict(float)
+    weights: defaultdict[str, float] = defaultdict(float)
+    degrees: defaultdict[str, Counter[float]] = defaultdict(Counter)
     for difference in differences:
         for name, source in difference.sources.items():
-            variance = difference.stds[name] ** 2
-            if name == "items":
-                of_items.append(variance)
-                item_degrees = min(item_degrees, source.degrees)
-            elif name == "seeds":
-                of_seeds.append((variance, int(source.degrees) + 1))
-            else:
-                of_prompts.append((variance, int(source.degrees) + 1))
-
-    if not of_seeds:
-        return None
-    seed_variance, seeds = _pooled(of_seeds)
-    prompt_variance, prompts = 0.0, 1
-    if of_prompts:
-        prompt_variance, prompts = _pooled(of_prompts)
-    item_variance = 0.0
-    if of_items:
-        item_variance = sum(of_items) / len(of_items)
-    if seed_variance == item_variance == prompt_variance == 0:
+            weight = 1.0
+            if name in REPLICATES:
+                weight = source.degrees
+            squares[name] += weight * difference.stds[name] ** 2
+            weights[name] += weight
+            degrees[name][source.degrees] += 1
+    if "seeds" not in squares or not any(squares.values()):
         return None
 
+    stds: defaultdict[str, float] = defaultdict(float)
+    for name, square in squares.items():
+        stds[name] = math.sqrt(square / weights[name])
+    prompts = 1
+    if "prompts" in degrees:
+        prompts = int(_most_frequent(degrees["prompts"])) + 1
     spread = Spread(
-        math.sqrt(seed_variance),
-        math.sqrt(item_variance),
-        item_degrees,
-        math.sqrt(prompt_variance),
+        stds["seeds"],
+        stds["items"],
+        min(degrees["items"], default=math.inf),
+        stds["prompts"],
         prompts,
     )
-    return spread, seeds
+    return spread, int(_most_frequent(degrees["seeds"])) + 1
 
 
-def _pooled(samples: Sequence[tuple[float, int]]) -> tuple[float, int]:
-    """Return the pooled variance of samples, each a variance and a size, and their most frequent size."""
-    squares = 0.0
-    degrees = 0
-    sizes: Counter[int] = Counter()
-    for variance, size in samples:
-        sizes[size] += 1
-        squares += variance * (size - 1)
-        degrees += size - 1
-    most_frequent = max(sizes, key=lambda size: (sizes[size], size))
-    return squares / degrees, most_frequent
+def _most_frequent(counts: Counter[float]) -> float:
+    """Return the most frequent number, of equally frequent ones the largest."""
+    return max(counts, key=lambda number: (counts[number], number))

@@ -1,108 +1,69 @@
-"""Places and ranks of the rows in a column of a study's table.
+"""Places and ranks of the rows in the columns of a study's table.
 
-A place (1 or 2) marks the best and second-best score of the whole column; a rank counts within a group of rows.
+A place (1 or 2) marks the best and second-best score of a whole column; a rank counts within a group of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
-import attrs
-
-from sentbed_report.study.scored_columns import ScoredColumn
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_row import RowKey
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
+from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 
-def ranked_rows(data: StudyData, keys: Sequence[RowKey]) -> list[RowKey]:
-    """Return the rows that get places and ranks.
+def add_places(table: Summary) -> None:
+    """Add places, and ranks if the study asks for them, to the rows that have finished with all seeds."""
+    for index, column in enumerate(table.columns):
+        if not column.ranked:
+            continue
+        rows = []
+        for row in table.rows:
+            if row.status == "finished" and row.cells[index].is_finite:
+                rows.append(row)
 
-    Their cells (combinations of the values of the study's axes) have finished with all seeds.
-    """
-    complete = set()
-    for cell in data.cells:
-        if cell.status == "finished":
-            complete.add(cell.name)
-
-    rows = []
-    for key in keys:
-        cell_name, _ = key
-        if cell_name in complete:
-            rows.append(key)
-    return rows
+        _add_places_of_column(rows, index, column)
+        if table.ranked_within is not None:
+            _add_ranks(rows, index, column, table.ranked_within)
 
 
-def with_marks(
-    data: StudyData,
-    scored: ScoredColumn,
-    ranked: Sequence[RowKey],
-    digits: int,
-) -> ScoredColumn:
-    """Return a column with places and ranks among the rows `ranked`."""
-    if not scored.column.ranked:
-        return scored
+def _add_places_of_column(
+    rows: Sequence[SummaryRow], index: int, column: Column
+) -> None:
+    """Add place 1 to the best rows and place 2 to the second best; rows that are printed equal share a place."""
+    worths = [_worth(row, index, column, column.digits) for row in rows]
+    best_first = sorted(set(worths), reverse=True)
+    if len(best_first) < 2:
+        return
 
-    means = {}
-    for row in ranked:
-        estimate = scored.estimates.get(row, Estimate())
-        if estimate.value is not None and estimate.is_finite:
-            means[row] = estimate.value
-
-    places = _places(scored.column, means, digits)
-    ranks = _ranks(data, scored.column, means)
-    estimates = {}
-    for row, estimate in scored.estimates.items():
-        estimates[row] = attrs.evolve(
-            estimate, place=places.get(row), rank=ranks.get(row)
-        )
-    return attrs.evolve(scored, estimates=estimates)
+    for row, worth in zip(rows, worths, strict=True):
+        if worth == best_first[0]:
+            row.cells[index].place = 1
+        elif worth == best_first[1]:
+            row.cells[index].place = 2
 
 
-def _places(
-    column: Column,
-    means: Mapping[RowKey, float],
-    digits: int,
-) -> dict[RowKey, Place]:
-    """Return place 1 for the best rows and place 2 for the second best.
+def _add_ranks(
+    rows: Sequence[SummaryRow], index: int, column: Column, axes: Sequence[str]
+) -> None:
+    """Add the rank of each row among those with equal labels on `axes`; equal means share a rank."""
+    groups: defaultdict[tuple[str | None, ...], list[SummaryRow]] = defaultdict(list)
+    for row in rows:
+        labels = tuple(map(row.labels.get, axes))
+        groups[labels].append(row)
 
-    Rows whose means are printed equal share a place.
-    """
-    printed = {row: round(mean, digits) for row, mean in means.items()}
-    distinct = sorted(set(printed.values()), reverse=column.direction == "higher")
-    if len(distinct) < 2:
-        return {}
-
-    places: dict[RowKey, Place] = {}
-    for row, value in printed.items():
-        if value == distinct[0]:
-            places[row] = 1
-        elif value == distinct[1]:
-            places[row] = 2
-    return places
+    for group in groups.values():
+        worths = [_worth(row, index, column, MEAN_DECIMALS) for row in group]
+        best_first = sorted(worths, reverse=True)
+        for row, worth in zip(group, worths, strict=True):
+            row.cells[index].rank = 1 + best_first.index(worth)
 
 
-def _ranks(
-    data: StudyData,
-    column: Column,
-    means: Mapping[RowKey, float],
-) -> dict[RowKey, int]:
-    """Return the rank of each row in its group.
-
-    A group has the rows whose cells have equal labels on the axes that `StudyData.ranks` names. Means are
-    compared with more decimals than are printed. Equal means share the smallest of their ranks.
-    """
-    if data.ranks is None:
-        return {}
-    import pandas
-
-    labels_of_cells = {}
-    for cell in data.cells:
-        labels = map(cell.labels.get, data.ranks)
-        labels_of_cells[cell.name] = " ".join(map(repr, labels))
-    labels_of_rows = [labels_of_cells[cell_name] for cell_name, _ in means]
-    frame = pandas.DataFrame({"labels": labels_of_rows, "mean": list(means.values())})
-    groups = frame.round(MEAN_DECIMALS).groupby("labels")["mean"]
-    ranks = groups.rank("min", ascending=column.direction == "lower")
-    return dict(zip(means, ranks.astype(int).tolist(), strict=True))
+def _worth(row: SummaryRow, index: int, column: Column, digits: int) -> float:
+    """Return a row's number in a column, rounded to a number of decimals, and negated if lower is better."""
+    value = round(row.cells[index].value or 0.0, digits)
+    if column.lower:
+        return -value
+    return value

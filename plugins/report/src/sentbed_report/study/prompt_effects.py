@@ -29,12 +29,12 @@ class RowUnderPrompts:
 
 def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     """Return the rows of a table that have scores under all prompts; none in a study without prompts."""
-    if not summary.prompts or summary.columns[-1].cost or not summary.measured:
+    if not summary.prompts or summary.columns[-1].cost:
         return ()
 
     rows = []
     for row in summary.rows:
-        scores = summary.measured[-1].get(row.key)
+        scores = row.cells[-1].scores
         if scores is None or not row.cells[-1].is_finite:
             continue
         means = {}

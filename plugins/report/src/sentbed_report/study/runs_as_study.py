@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,8 +38,8 @@ class _Cell:
     """Directory of the first run."""
     runs: dict[int, CellRun]
     """Seed -> run."""
-    in_study: bool = False
-    """Whether this is a cell of a study; if so, no run outside this study is added to it."""
+    is_open: bool = True
+    """Whether further runs with the same recipe are added; none is to a cell of a study."""
 
 
 def runs_as_study(
@@ -52,15 +52,21 @@ def runs_as_study(
     Runs whose recipes differ only in seed and name are one cell, which has the name of the first of them. A cell
     of a study remains a cell, with the name `STUDY: CELL`. The baseline is the first cell; if the first directory
     is a study with a baseline, that one is the baseline. The directories of runs are made relative to `base`, by
-    default the current directory. With `is_row_each`, every run is a cell of its own, and may be given twice.
+    default the current directory. With `is_row_each`, every run is a cell of its own.
 
     Raises:
         RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study with
             prompts is not given alone.
     """
     base = base or Path.cwd()
-    if not is_row_each:
-        _require_once(directories)
+
+    places = set()
+    for directory in directories:
+        if directory.resolve() in places:
+            raise RunError(
+                f"the run or study in `{directory}` is given twice; leave one out"
+            )
+        places.add(directory.resolve())
     if len(directories) == 1 and is_study(directories[0]):
         data = read_data(directories[0])
         cells = with_runs(data.cells, lambda run: _moved(run, directories[0], base))
@@ -81,37 +87,35 @@ def runs_as_study(
         raise RunError(
             "no run of these studies has begun; run one with `sentbed study`"
         )
-    return _study_of(groups, groups[baseline], base)
+    return _study_of(groups, baseline, base)
 
 
-def _study_of(groups: Sequence[_Cell], baseline: _Cell, base: Path) -> StudyData:
-    """Return the study of these cells; a name that several run directories have is followed by the directory."""
-    # A run that is given twice, for two of its encoders, may have the same name twice.
-    directories: defaultdict[str, set[Path]] = defaultdict(set)
-    for group in groups:
-        directories[group.name].add(group.directory)
+def _study_of(groups: Sequence[_Cell], baseline: int, base: Path) -> StudyData:
+    """Return the study of these cells; a name that several of them have is followed by the directory."""
+    counts = Counter(group.name for group in groups)
     cells = []
     seeds: dict[int, None] = {}
-    name_of_baseline = None
     number_of_runs = 0
     for group in groups:
         name = group.name
-        if len(directories[name]) > 1:
+        if counts[name] > 1:
             name += f" ({group.directory})"
-        if group is baseline:
-            name_of_baseline = name
+
         runs = []
         for run in group.runs.values():
             runs.append(attrs.evolve(run, cell=name))
-        changes = tuple(differences(baseline.recipe, group.recipe))
+        changes = tuple(differences(groups[baseline].recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
         number_of_runs += len(runs)
 
     title = count(number_of_runs, "run")
+    name_of_baseline = None
     if len(cells) == 1:
         title = cells[0].name
-        name_of_baseline = None
+    else:
+        name_of_baseline = cells[baseline].name
+
     return StudyData(
         name=title,
         axes=(),
@@ -120,17 +124,6 @@ def _study_of(groups: Sequence[_Cell], baseline: _Cell, base: Path) -> StudyData
         seeds=tuple(seeds),
         directory=base,
     )
-
-
-def _require_once(directories: Sequence[Path]) -> None:
-    """Raise `RunError` if a directory is given twice."""
-    places: set[Path] = set()
-    for directory in directories:
-        if directory.resolve() in places:
-            raise RunError(
-                f"the run or study in `{directory}` is given twice; leave one out"
-            )
-        places.add(directory.resolve())
 
 
 def _add_run(
@@ -143,13 +136,11 @@ def _add_run(
     recipe, name, seed = _recipe(directory)
     run = read_run(directory, name, seed, base)
     for group in groups:
-        if is_row_each or group.in_study or group.recipe != recipe:
-            continue
         # A second run with the same recipe and seed is another cell.
-        if seed not in group.runs:
+        if group.is_open and group.recipe == recipe and seed not in group.runs:
             group.runs[seed] = run
             return
-    groups.append(_Cell(name, recipe, directory, {seed: run}))
+    groups.append(_Cell(name, recipe, directory, {seed: run}, not is_row_each))
 
 
 def _cell_of_study(
@@ -179,7 +170,7 @@ def _cell_of_study(
 
     recipe, _, _ = _recipe(directories[0])
     name = f"{data.name}: {cell.name}"
-    return [_Cell(name, recipe, directories[0], runs, in_study=True)]
+    return [_Cell(name, recipe, directories[0], runs, is_open=False)]
 
 
 def _moved(run: CellRun, study: Path, base: Path) -> CellRun:

@@ -13,6 +13,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
 from sentbed_report.formatting import count, number
+from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
@@ -20,7 +21,6 @@ from sentbed_report.study.deciding_score import (
     Decide,
     deciding_scores,
     described,
-    mean_of,
     without_mean,
 )
 from sentbed_report.study.study_data import CellInfo, StudyData
@@ -53,8 +53,6 @@ class ChosenScore:
     over: str
     """Sources of variance that the interval considers, such as `items and seeds`; empty without
     interval."""
-    decided: bool
-    """Whether the cell was chosen by this score."""
 
 
 @attrs.frozen
@@ -141,10 +139,6 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
         return selection
 
     cell = next(cell for cell in data.cells if cell.name == selection.cell)
-    deciding = set()
-    for score in chain.from_iterable(_deciding_scores_of_runs(cell, data.decide)):
-        deciding.add((score.encoder, *_task(score)))
-
     confidence = 1 - (1 - CONFIDENCE) / selection.among
     with_fresh_seeds = attrs.evolve(cell, runs=cell.confirmation)
     if with_fresh_seeds.status == "finished" and len(with_fresh_seeds.seeds) > 1:
@@ -165,7 +159,7 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
             continue
         for row in summary.rows:
             if row.cell == cell.name and not row.encoder.endswith(START):
-                scores += _scores_of_row(summary, row, deciding, confidence)
+                scores += _scores_of_row(summary, row, confidence)
     return attrs.evolve(selection, scores=tuple(scores), confidence=confidence)
 
 
@@ -175,158 +169,129 @@ def choose(data: StudyData) -> Selection | None:
     Of several equally good cells, the first in the recipe's order is chosen. A cell cannot be chosen if another
     cell has more seeds, if it lacks a deciding task, or if any of its deciding scores is not finite.
     """
-    if data.decide is None:
+    decide = data.decide
+    if decide is None:
         return None
 
-    tried: dict[str, list[tuple[Score, ...]]] = {}
+    tried: dict[str, CellScores] = {}
     tasks: dict[_Task, Score] = {}
     for cell in data.cells:
-        scores = _deciding_scores_of_runs(cell, data.decide)
-        if any(scores):
+        scores = _deciding_scores_of_cell(cell, decide)
+        deciding = list(chain.from_iterable(scores.of_runs.values()))
+        if deciding:
             tried[cell.name] = scores
-        for score in chain.from_iterable(scores):
-            tasks[_task(score)] = score
 
-    most = max(map(len, tried.values()), default=0)
-    eligible: list[str] = []
+        for score in deciding:
+            tasks[_task(score)] = score
+    no_mean = without_mean([*tasks.values()])
+    names = {*decide.tasks}
+    for score in tasks.values():
+        names.add(score.task)
+
+    most = max((len(scores.seeds) for scores in tried.values()), default=0)
+
     left: list[tuple[str, str]] = []
+    cells_of_mean: dict[float, list[str]] = {}
     for name, scores in tried.items():
-        reason = _ineligible(scores, data, tasks, most)
+        reason = no_mean or _ineligible(scores, names, most)
         if reason:
             left.append((name, reason))
-        else:
-            eligible.append(name)
-    no_mean = without_mean([*tasks.values()])
-    if no_mean:
-        eligible = []
+            continue
+        mean = round(fmean(_worths(scores)), MEAN_DECIMALS)
+        cells_of_mean.setdefault(mean, []).append(name)
 
     selection = Selection(
         cell="",
         reason="",
         among=len(tried),
-        compared=len(eligible),
+        compared=len(tried) - len(left),
         tasks=tuple(map(described, tasks.values())),
-        test_data=data.decide.test_data,
+        test_data=decide.test_data,
         complete=data.finished == data.total,
         left=tuple(left),
     )
-    if not eligible:
-        return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
+    if not cells_of_mean:
+        reason = no_mean or _why_none(data, decide, left)
+        return attrs.evolve(selection, reason=reason)
 
-    prompts = max(len(data.prompts), 1)
-    cells_of_mean: dict[float, list[str]] = {}
-    for name in eligible:
-        mean = fmean(_means_of_seeds(tried[name], prompts))
-        cells_of_mean.setdefault(round(mean, MEAN_DECIMALS), []).append(name)
     best, *ties = cells_of_mean[max(cells_of_mean)]
-
-    means_of_best = _means_of_seeds(tried[best], prompts)
+    worths = _worths(tried[best])
     std = None
-    if len(means_of_best) > 1:
-        std = stdev(means_of_best)
+    if len(worths) > 1:
+        std = stdev(worths)
     return attrs.evolve(
         selection,
         cell=best,
-        score=fmean(means_of_best),
+        score=fmean(worths),
         std=std,
-        seeds=most // prompts,
+        seeds=most,
         prompts=len(data.prompts),
         ties=tuple(ties),
     )
 
 
-def _means_of_seeds(scores: Sequence[Sequence[Score]], prompts: int) -> list[float]:
-    """Return the deciding score of each seed.
+def _deciding_scores_of_cell(cell: CellInfo, decide: Decide) -> CellScores:
+    """Return the deciding scores of each run; seeds with unfinished runs are left out."""
+    of_runs = {}
+    for run in cell.runs:
+        if run.seed in cell.finished_seeds:
+            scores = deciding_scores(run.scores, decide)
+            of_runs[run.seed, run.prompt] = scores
+    return CellScores(of_runs)
 
-    `scores` has one entry per run, in the order of seeds, with `prompts` runs per seed.
-    """
-    means_of_runs = []
-    for scores_of_run in scores:
-        means_of_runs.append(mean_of(scores_of_run) or 0.0)
 
-    means = []
-    for first in range(0, len(means_of_runs), prompts):
-        means.append(fmean(means_of_runs[first : first + prompts]))
-    return means
+def _worths(scores: CellScores) -> list[float]:
+    """Return the deciding score of each seed, negated if lower is better."""
+    (first, *_), *_ = scores.of_runs.values()
+    sign = 1.0
+    if first.direction == "lower":
+        sign = -1.0
+    return [sign * value for value in scores.by_seed.values()]
 
 
 def _task(score: Score) -> _Task:
     return score.evaluator, score.protocol_id, score.task
 
 
-def _deciding_scores_of_runs(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
-    """Return the deciding scores of each run, in the order of seeds; seeds with unfinished runs are left out."""
-    scores = []
-    for seed in cell.finished_seeds:
-        for run in cell.runs:
-            if run.seed == seed:
-                scores.append(deciding_scores(run.scores, decide))
-    return scores
+def _ineligible(scores: CellScores, tasks: Collection[str], most: int) -> str:
+    """Return why a cell with these deciding scores cannot be chosen; empty if it can be chosen.
 
-
-def _ineligible(
-    scores: Sequence[Sequence[Score]],
-    data: StudyData,
-    tasks: Collection[_Task],
-    most: int,
-) -> str:
-    """Return why a cell cannot be chosen; empty if it can be chosen.
-
-    `scores` are the cell's deciding scores, run by run. `tasks` are all tasks of which any cell has deciding
-    scores. `most` is the largest number of finished runs of any cell.
+    `tasks` are all deciding tasks, `most` is the largest number of seeds of any cell.
     """
-    prompts = max(len(data.prompts), 1)
-    if len(scores) < most:
-        seeds = count(len(scores) // prompts, "seed")
-        return f"it has {seeds} of {most // prompts}"
-
-    scored = {score.task for score in chain.from_iterable(scores)}
-    missing = []
-    if data.decide is not None:
-        missing = [task for task in data.decide.tasks if task not in scored]
-    if missing:
-        return f"it has no score of {', '.join(missing)}"
-
-    for of_run in scores:
-        scored_tasks = set(map(_task, of_run))
-        missing = [task[-1] for task in tasks if task not in scored_tasks]
+    if len(scores.seeds) < most:
+        return f"it has {count(len(scores.seeds), 'seed')} of {most}"
+    for of_run in scores.of_runs.values():
+        missing = set(tasks)
+        for score in of_run:
+            missing.discard(score.task)
         if missing:
-            return f"it has no score of {', '.join(missing)} under every seed"
+            return f"it has no score of {', '.join(sorted(missing))} under every seed"
         for score in of_run:
             if not math.isfinite(score.value):
                 return "a deciding score is not finite"
     return ""
 
 
-def _why_none(data: StudyData, selection: Selection) -> str:
-    """Return why no cell could be chosen."""
-    if selection.left:
-        return "; ".join(map(": ".join, selection.left))
+def _why_none(data: StudyData, decide: Decide, left: Sequence[tuple[str, str]]) -> str:
+    """Return why no cell could be chosen; `left` are cells with reasons."""
+    if left:
+        return "; ".join(map(": ".join, left))
     if not data.finished:
         return "nothing has finished"
-    where = "test" if selection.test_data else "development"
-    if data.decide is not None and data.decide.tasks:
-        return f"no score of {', '.join(data.decide.tasks)} is on {where} data"
+    where = "test" if decide.test_data else "development"
+    if decide.tasks:
+        return f"no score of {', '.join(decide.tasks)} is on {where} data"
     return f"no score is on {where} data"
 
 
 def _scores_of_row(
-    summary: Summary,
-    row: SummaryRow,
-    deciding: Collection[tuple[str, ...]],
-    confidence: float,
+    summary: Summary, row: SummaryRow, confidence: float
 ) -> Iterator[ChosenScore]:
-    """Yield the scores of the chosen cell's row in a table, one per task.
-
-    `deciding` has encoder, evaluator, protocol and task of the scores that decided.
-    """
-    for column, measured, scores in zip(
-        summary.columns, row.cells, summary.measured, strict=True
-    ):
-        if not column.ranked or measured.value is None:
+    """Yield the scores of the chosen cell's row in a table, one per task."""
+    for column, measured in zip(summary.columns, row.cells, strict=True):
+        if not column.ranked or measured.value is None or measured.scores is None:
             continue
-        name = (row.encoder, summary.evaluator, summary.protocol, column.task)
-        interval, judged = mean_interval(scores[row.key], confidence, summary.random)
+        interval, judged = mean_interval(measured.scores, confidence, summary.random)
         low, high = interval or (None, None)
         yield ChosenScore(
             evaluator=summary.evaluator,
@@ -340,5 +305,4 @@ def _scores_of_row(
             low=low,
             high=high,
             over=judged.basis,
-            decided=name in deciding,
         )

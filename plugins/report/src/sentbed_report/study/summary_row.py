@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import attrs
 
-from sentbed_report.formatting import count
 from sentbed_report.study.study_data import CellStatus
 from sentbed_report.tables.estimate import Estimate
 
@@ -19,7 +18,7 @@ Pair: TypeAlias = tuple[RowKey, RowKey]
 """Two rows of a table; their difference is the score of the second minus that of the first."""
 
 
-@attrs.frozen
+@attrs.define
 class SummaryRow:
     """Row of a cell; if the cell has several encoders, row of one encoder."""
 
@@ -32,16 +31,12 @@ class SummaryRow:
     """Axis -> label of the cell."""
     status: CellStatus
     """Worst status of the cell's runs."""
-    seeds: tuple[int, ...]
-    """Seeds whose runs have all finished."""
-    total: int
-    """Number of planned seeds."""
     error: str
     """Error message of the first run that failed; empty if none did."""
     cells: tuple[Estimate, ...]
     """One estimate per column."""
-    counted: bool = False
-    """Whether `remark` states the number of seeds of a finished row, because it is not the same in all rows."""
+    remark: str = ""
+    """Status of an unfinished row; for a finished row, its number of seeds if it is not the same in all rows."""
 
     @property
     def key(self) -> RowKey:
@@ -55,12 +50,13 @@ class SummaryRow:
         return tuple(dict.fromkeys(seeds))
 
     @property
-    def remark(self) -> str:
-        """Status of an unfinished row; for a finished row, its number of seeds if it is `counted`."""
+    def why_not_compared(self) -> str:
+        """Why the row is not compared with the others in the last column; empty if it is."""
+        cell = self.cells[-1]
+        if cell.value is None:
+            return "it has no score"
         if self.status != "finished":
-            if not self.seeds:
-                return self.status
-            return f"{self.status}, {len(self.seeds)} of {self.total}"
-        if self.counted:
-            return count(len(self.scored), "seed")
+            return "it has not finished"
+        if not cell.is_finite:
+            return cell.degenerate or "its score is not finite"
         return ""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
 
 import attrs
 
 from sentbed_report.formatting import count
-from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.difference import Judged, listed_sources
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
@@ -56,52 +54,49 @@ class Summary:
     rows: tuple[SummaryRow, ...]
     baseline: str | None
     """Name of the cell with which others are compared."""
-    seeds: tuple[int, ...]
-    """Seeds under which any row has a score, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Rows of other systems that have a number in any column, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
     family: Family = "column"
     """Which p-values are corrected together; see `StudyData.family`."""
-    pairs_seeds: bool = True
-    """Whether tests pair runs of the same seed; if not, the only runs of two cells, whatever their seeds."""
     development: bool = False
     """Whether the scores are on development data, from which nothing follows for test data."""
-    measured: tuple[Mapping[RowKey, CellScores], ...] = attrs.field(
-        default=(), eq=False
-    )
-    """For each column, row -> scores."""
-    tested: Mapping[RowKey, CellScores] = attrs.field(factory=dict, eq=False)
-    """Row -> scores of the last column that are tested; see `ScoredColumn.tested`."""
-    compared_with: Mapping[RowKey, RowKey] = attrs.field(factory=dict, eq=False)
-    """Row -> row of the baseline with which it is compared."""
-    tests: tuple[Mapping[Pair, Judged], ...] = attrs.field(default=(), eq=False)
-    """For each column, pair of rows -> test of their difference; of all pairs in the last column."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
-
     random: tuple[str, ...] = ("seeds", "prompts")
     """Names of what scores are repeated over, and tests generalise over."""
+    all_pairs: bool = True
+    """Whether the rows are compared with each other in the last column, and not with the baseline alone."""
+    tests: dict[Pair, Judged] = attrs.field(factory=dict, eq=False)
+    """Pair of rows -> test of their difference in the last column."""
 
-    def with_estimates(self, change: Callable[[Estimate], Estimate]) -> Summary:
-        """Return the table with `change` applied to each of its estimates."""
-        rows = []
+    @cached_property
+    def _rows_by_key(self) -> dict[RowKey, SummaryRow]:
+        return {row.key: row for row in self.rows}
+
+    def row(self, key: RowKey) -> SummaryRow:
+        """Return the row of a cell and encoder."""
+        return self._rows_by_key[key]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds under which any row has a score, in increasing order."""
+        seeds: set[int] = set()
         for row in self.rows:
-            cells = tuple(map(change, row.cells))
-            rows.append(attrs.evolve(row, cells=cells))
-        return attrs.evolve(self, rows=tuple(rows))
+            seeds.update(row.scored)
+        return tuple(sorted(seeds))
 
     @cached_property
     def groups(self) -> RankGroups | None:
         """Comparison of all rows in the last column.
 
-        None if neither higher nor lower scores are better in the column, if the table is for a further metric,
-        or if fewer than two rows have finished.
+        None if rows are compared with the baseline alone, if neither higher nor lower scores are better in the
+        column, if the table is for a further metric, or if fewer than two rows have finished.
         """
-        if self.metric or not self.tests or not self.columns[-1].ranked:
+        if self.metric or not self.all_pairs or not self.columns[-1].ranked:
             return None
-        return rank_groups(self.rows, self.columns[-1], self.tests[-1])
+        return rank_groups(self.rows, self.columns[-1], self.tests)
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -149,14 +144,11 @@ class Summary:
         if not sources:
             return ""
 
-        pairing = "paired by seed"
-        if not self.pairs_seeds and len(self.seeds) > 1:
-            pairing = "of runs under different seeds"
         family = "in each column on its own"
         if self.family != "column":
             family = "in all columns of the study together"
         return (
-            f"Tests against {self.baseline}, {pairing}: two-sided, Student's t over "
+            f"Tests against {self.baseline}: paired, two-sided, Student's t over "
             f"{sources}, with Holm's correction over the cells {family}."
         )
 

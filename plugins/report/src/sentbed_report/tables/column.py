@@ -91,6 +91,13 @@ class Column:
         """Whether cells are ranked by the column: higher or lower numbers are better in it, and it is no cost."""
         return self.direction != "none" and not self.cost
 
+    @property
+    def tested(self) -> bool:
+        """Whether cells are tested against the baseline; not in costs, and not in a mean of several metrics."""
+        if self.average and not self.protocol and self.direction == "none":
+            return False
+        return not self.cost
+
     def text(self, value: float | None) -> str:
         """Return a number of the column as text, as `form` and `digits` say."""
         if value is None or self.form == "number":

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import attrs
 from sentbed.protocols import ExpectedRow
 
+from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.difference import Judged
 
 Place: TypeAlias = Literal[1, 2]
@@ -21,9 +22,12 @@ MEAN_DECIMALS = 9
 """Number of decimals to which means are rounded before they are compared, since means have rounding errors."""
 
 
-@attrs.frozen
+@attrs.define
 class Estimate:
-    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number."""
+    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number.
+
+    What compares the numbers of a table, such as a test, adds its result to them.
+    """
 
     seeds: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> number under this seed, if the number is a mean over seeds; otherwise empty."""
@@ -49,6 +53,13 @@ class Estimate:
     """Why the number is degenerate: it says nothing about its encoder. Empty if it is not degenerate."""
     published: tuple[ExpectedRow, ...] = ()
     """Published numbers with which the number is compared; empty if there are none."""
+    scores: CellScores | None = attrs.field(default=None, eq=False, repr=False)
+    """Scores of which the number is the mean, with their items; None for other numbers."""
+
+    @classmethod
+    def of_scores(cls, scores: CellScores) -> Estimate:
+        """Return the mean of scores over their seeds."""
+        return cls(scores.by_seed, degenerate=scores.degenerate, scores=scores)
 
     @value.default
     def _mean_over_seeds(self) -> float | None:

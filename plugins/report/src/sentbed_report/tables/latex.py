@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from sentbed.errors import printable
-
 from sentbed_report.formatting import MINUS
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import DEGENERATE, Estimate
@@ -104,7 +102,7 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Return a text as one line, escaped for LaTeX."""
-    line = " ".join(printable(text).split())
+    line = " ".join(text.split())
     return line.translate(_ESCAPES)
 
 

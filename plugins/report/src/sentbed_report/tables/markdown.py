@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from sentbed.errors import printable
-
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Link, Table, legend, texts_of
 
@@ -17,8 +15,8 @@ _PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
 
 
 def escape(text: str) -> str:
-    """Return a text as one line, escaped for Markdown, including the cells of tables, and for terminals."""
-    return _SPECIAL.sub(r"\\\g<0>", printable(" ".join(text.split())))
+    """Return a text as one line, escaped for Markdown, including the cells of tables."""
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def to_markdown(table: Table) -> str:
@@ -80,10 +78,7 @@ def markdown_table(
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a text as a code block; the fence of the block is longer than any fence in the text.
-
-    Control characters are escaped, since the text may be an error of any library.
-    """
+    """Return a text as a code block; the fence of the block is longer than any fence in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{printable(text.rstrip())}\n{fence}"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

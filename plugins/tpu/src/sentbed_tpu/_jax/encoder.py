@@ -182,7 +182,7 @@ class JaxEncoder(ModuleEncoder):
         facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
         return self.module.fingerprint(facts)
 
-    def save(self, directory: Path) -> Mapping[str, str]:
+    def save(self, directory: Path) -> None:
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         self.to_host()
-        return super().save(directory)
+        super().save(directory)
