@@ -176,9 +176,9 @@ class PlacedEncoder:
         return None
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code that computes vectors from tokens; None if it is unknown.
+        """Return a hash of all weights and of how the engine computes with them; None if it is unknown.
 
-        Encoders with equal fingerprints must give equal vectors: they share the vectors in the vector store.
+        Encoders of one recipe and one code with equal fingerprints share the vectors in the vector store.
         """
         return None
 
