@@ -323,10 +323,6 @@ def resumed(engine, out):
     return results
 
 
-def set_local(engine, local):
-    engine.processes.local_gradient = local
-
-
 def fail(encoder, rank):
     """Fail in one process, where the other waits for it."""
     if encoder.processes.rank == rank:
@@ -382,8 +378,6 @@ def main(out, fields, fails=None):
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),
     }
-    both.processes.together(set_local, both, True)
-    results["local"] = gradients(both)
     torch.save(results, out / "results.pt")
     return 0
 

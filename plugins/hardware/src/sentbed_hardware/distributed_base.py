@@ -31,12 +31,6 @@ class Distributed:
     """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: every process holds a share of the
     backbone's weights, gradients and optimiser state; the weights of a layer are gathered while it computes
     (Zhao et al., 2023; PyTorch's FSDP2)."""
-    gradient: Literal["full", "local"] = "full"
-    """`full`: the gradient that a single device would compute of the whole batch. `local`: the gradient of
-    SimCSE's released script. There, each process computes the gradient of its own vectors, with the vectors of
-    the other processes as constants, and the gradients of the processes are averaged. For the encoders, `local`
-    is `full` divided by the number of processes; for the loss's own parameters, the two are equal. AdamW and
-    Adafactor are nearly invariant to a factor of the gradient, gradient clipping is not."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the fields of this class."""

@@ -42,7 +42,6 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
         engine.device,
         asked_for=parameters.devices,
         sharded=parameters.parallel == "fsdp",
-        local_gradient=parameters.gradient == "local",
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     if engine.processes.world > 1 and engine.processes.first:

@@ -411,7 +411,6 @@ class TorchTrainer(Trainer):
         """Sum the towers' gradients over the processes, since each process has those of its own rows.
 
         The loss is computed on all rows in every process, so the gradients of its parameters are complete.
-        They are not divided when the towers' gradients are averaged.
         """
         processes = self.processes
         if processes.world == 1:
@@ -439,10 +438,6 @@ class TorchTrainer(Trainer):
                 parameter.grad = torch.zeros_like(parameter)
 
         processes.sum(_gradients_of(unsharded))
-        if processes.local_gradient:
-            for gradient in _gradients_of(tower_parameters):
-                gradient.div_(processes.world)
-
         processes.same(_gradients_of(self.loss_parameters.values()))
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:

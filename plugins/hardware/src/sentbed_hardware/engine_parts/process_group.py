@@ -31,8 +31,6 @@ class Processes:
     world: int = 1
     sharded: bool = False
     """Whether each process has a share of the backbone's weights (FSDP) instead of all weights (DDP)."""
-    local_gradient: bool = False
-    """Whether gradients are averaged over processes, as in SimCSE's script, instead of summed."""
     device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
     data: Any = None
     """torch's process group for tensors on the device. torch's default group is for tensors on the host."""
@@ -101,11 +99,10 @@ def join(
     device: torch.device,
     asked_for: int,
     sharded: bool = False,
-    local_gradient: bool = False,
 ) -> Processes:
     """Connect this process with the others that `torchrun` has started, and return the group.
 
-    `asked_for` is the number of processes in the recipe. The other arguments are fields of `Processes`.
+    `asked_for` is the number of processes in the recipe. `device` and `sharded` are fields of `Processes`.
 
     Raises:
         RuntimeUnavailableError: if the recipe sets several processes and this is the only one, or if another
@@ -116,7 +113,7 @@ def join(
         if asked_for > 1:
             raise RuntimeUnavailableError(
                 f"the recipe sets {asked_for} processes, and this is the only one; "
-                "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
+                "start the recipe with `sentbed run` or `torchrun`, or set `devices` to 1"
             )
         return Processes()
 
@@ -136,7 +133,6 @@ def join(
         rank=dist.get_rank(),
         world=dist.get_world_size(),
         sharded=sharded,
-        local_gradient=local_gradient,
         device=device,
         data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
     )
@@ -150,5 +146,4 @@ def facts(processes: Processes) -> dict[str, Any]:
     return {
         "processes": processes.world,
         "parallel": "fsdp" if processes.sharded else "ddp",
-        "gradient": "local" if processes.local_gradient else "full",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,10 +22,6 @@ from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
-
-Pending: TypeAlias = tuple[jax.Array, int]
-"""The vectors of a padded batch, which JAX may still be computing, and the number of rows that are not
-padding."""
 
 
 class JaxEncoder(ModuleEncoder):
@@ -83,7 +79,7 @@ class JaxEncoder(ModuleEncoder):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch. Each batch is started before the vectors of the previous one are
         awaited."""
-        started: deque[tuple[list[Pending], TokenBatch]] = deque()
+        started: deque[tuple[jax.Array, TokenBatch]] = deque()
         for batch in batches:
             started.append((self._start(batch), batch))
             if len(started) > 1:
@@ -92,29 +88,19 @@ class JaxEncoder(ModuleEncoder):
         if started:
             yield self._finish(*started.popleft())
 
-    def _start(self, batch: TokenBatch) -> list[Pending]:
-        """Start to encode a batch, in pieces that have at most the rows of the largest shape."""
+    def _start(self, batch: TokenBatch) -> jax.Array:
+        """Start to encode a batch; return the vectors of its rows and of padding, which JAX may still compute."""
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
-        largest = buckets.largest(length)
-        pieces = []
-        for start in range(0, rows, largest):
-            piece = batch.select(slice(start, start + largest))
-            count = len(piece.input_ids)
-            padded = piece.widened(buckets.rows(count, length), length, self.pad_id)
-            pending = self._compute_vectors(self.weights, self.place(padded))
-            pieces.append((pending, count))
+        padded = batch.widened(buckets.rows(rows), length, self.pad_id)
+        pending: jax.Array = self._compute_vectors(self.weights, self.place(padded))
+        return pending
 
-        return pieces
-
-    def _finish(self, pieces: list[Pending], batch: TokenBatch) -> NDArray[np.float32]:
-        """Wait for the vectors of the pieces of a batch, check them and return them."""
-        parts = [np.empty((0, self.width), np.float32)]
-        for pending, rows in pieces:
-            parts.append(self.devices.layout.fetch(pending)[:rows])
-
-        return require_finite(np.concatenate(parts), batch, self.origin_of_nan)
+    def _finish(self, pending: jax.Array, batch: TokenBatch) -> NDArray[np.float32]:
+        """Wait for the vectors of a batch, check them and return them."""
+        vectors = self.devices.layout.fetch(pending)[: len(batch.input_ids)]
+        return require_finite(vectors, batch, self.origin_of_nan)
 
     def origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity for a batch, computed by PyTorch on the host.

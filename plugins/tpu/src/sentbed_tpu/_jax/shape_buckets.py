@@ -50,13 +50,10 @@ class Buckets:
         doublings = int(math.log2(max(1, smallest_batches)))
         return self.smallest << doublings
 
-    def rows(self, texts: int, length: int) -> int:
-        """Return the number of rows to which `texts` texts of this length are padded.
-
-        If the texts do not fit into the largest batch, return the number of rows of the largest batch.
-        """
+    def rows(self, texts: int) -> int:
+        """Return the number of rows to which `texts` texts are padded."""
         doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
-        return min(self.smallest << doublings, self.largest(length))
+        return self.smallest << doublings
 
     def rows_in_training(self, texts: int) -> int:
         """Return the number of rows to which the texts of a training batch are padded, a multiple of `smallest`.
@@ -78,6 +75,6 @@ class Buckets:
         done = 0
         while done < len(order):
             same_length = padded.count(padded[done])
-            rows = self.rows(same_length, padded[done])
+            rows = min(self.rows(same_length), self.largest(padded[done]))
             yield order[done : done + rows]
             done += rows

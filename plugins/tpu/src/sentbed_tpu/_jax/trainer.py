@@ -116,12 +116,14 @@ class JaxTrainer(Trainer):
                 name, len(names) == 1, encoder.module, trained, devices.bf16
             )
             for part, value in encoder.weights.items():
-                place = weights if part in trained else self.fixed
-                place[f"{name}.{part}"] = value
+                if part in trained:
+                    weights[f"{name}.{part}"] = value
+                else:
+                    self.fixed[f"{name}.{part}"] = value
 
-        own, fixed = self.loss.weights()
-        weights |= _prefixed(LOSS, layout.put(own))
-        self.fixed |= _prefixed(LOSS, layout.put(fixed))
+        loss_weights, loss_buffers = self.loss.weights()
+        weights |= _prefixed(LOSS, layout.put(loss_weights))
+        self.fixed |= _prefixed(LOSS, layout.put(loss_buffers))
 
         self.decays = _decays(training)
         """Name of a moving average -> its decay."""
@@ -286,13 +288,13 @@ class JaxTrainer(Trainer):
     ) -> Arrays:
         """Return the vectors `(texts, width)` of each column."""
         function = self.encoders[texts.encoder].function
-        own = _part(fixed, texts.encoder) | _part(weights, texts.encoder)
+        of_encoder = _part(fixed, texts.encoder) | _part(weights, texts.encoder)
         mode = "train"
         if texts.are_keys:
             mode = "key"
 
         def encode(batch_and_key: tuple[Batch, jax.Array]) -> jax.Array:
-            return function(own, *batch_and_key, mode)
+            return function(of_encoder, *batch_and_key, mode)
 
         passes = len(batch[0])
         keys = jax.random.key_data(jax.random.split(key, passes))
