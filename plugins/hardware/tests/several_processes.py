@@ -166,7 +166,13 @@ def gradients(engine):
 
 def taken(trainer, numbers):
     """Take steps, one for each number of a batch; return their results."""
-    return [attrs.asdict(trainer.step(batch(7, number))) for number in numbers]
+    results = []
+    for number in numbers:
+        columns = batch(7, number)
+        result = trainer.step(columns)
+        results.append(attrs.asdict(result))
+
+    return results
 
 
 def steps(engine, out):
@@ -269,7 +275,10 @@ def with_fields(tokens):
 
 def fields(engine):
     """Vectors and gradients of texts with hidden tokens and layers of their own."""
-    columns = {name: with_fields(tokens) for name, tokens in batch(5).items()}
+    columns = {}
+    for name, tokens in batch(5).items():
+        columns[name] = with_fields(tokens)
+
     encoder = assemble(engine)
     loss = Contrast(learned=True)
     whole = trainer_of(engine, encoder, loss)
@@ -291,16 +300,24 @@ def draws_of(trainer):
     return generator_states(), trainer.loss_generators
 
 
+def two_losses(trainer):
+    """Return the losses of one batch with the dropout of two steps."""
+    columns = batch(6)
+    first, _ = trainer.gradients(columns)
+    second, _ = trainer.gradients(columns)
+    return [first, second]
+
+
 def dropout(engine):
     trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     before = engine.processes.results(draws_of, trainer)
-    losses = [trainer.gradients(batch(6))[0] for _ in range(2)]
+    losses = two_losses(trainer)
     other = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     return {
         "before": before,
         "after": engine.processes.results(draws_of, other),
         "losses": losses,
-        "again": [other.gradients(batch(6))[0] for _ in range(2)],
+        "again": two_losses(other),
     }
 
 

@@ -216,7 +216,12 @@ def test_batches_are_taken_ahead_and_vectors_come_in_order(toys, encoder):
             taken.append(number)
             yield toys.batch(text)
 
-    expected = [encoder.encode(toys.batch(text)) for text in TEXTS]
+    expected = []
+    for text in TEXTS:
+        batch = toys.batch(text)
+        vectors = encoder.encode(batch)
+        expected.append(vectors)
+
     before = []
     for actual, vector in zip(encoder.encode_batches(batches()), expected, strict=True):
         before.append(len(taken))

@@ -73,6 +73,15 @@ def make_trainer(toys, assemble):
     return make
 
 
+def four_steps(trainer, columns):
+    results = []
+    for _ in range(4):
+        result = trainer.step(columns)
+        results.append(result)
+
+    return results
+
+
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("micro_batch", [None, 2])
 @pytest.mark.parametrize("towers", [ONE, TWO])
@@ -106,7 +115,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
         trainer.step(columns)
     trainer.save(tmp_path / "state")
     at_save = everything(trainer)
-    expected = [trainer.step(columns) for _ in range(4)]
+    expected = four_steps(trainer, columns)
     at_end = everything(trainer)
 
     restored = make_trainer(50, **options)
@@ -114,7 +123,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     restored.step(columns)
     restored.load(tmp_path / "state")
     require_same(everything(restored), at_save)
-    assert [restored.step(columns) for _ in range(4)] == expected
+    assert four_steps(restored, columns) == expected
     require_same(everything(restored), at_end)
     assert len({result.loss for result in expected}) == 4
     average = "average zh.zh.projection.weight"

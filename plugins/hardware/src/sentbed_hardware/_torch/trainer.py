@@ -510,11 +510,13 @@ class TorchTrainer(Trainer):
 
         Only the first process has the tensors.
         """
+        tensors = tree_map(self._on_host, self._tensors_to_save())
+        optimizer = tree_map(self._on_host, self.optimizer.state_dict())
         return {
             "steps": self.steps,
             "processes": self.processes.world,
-            "tensors": tree_map(self._on_host, self._tensors_to_save()),
-            "optimizer": tree_map(self._on_host, self.optimizer.state_dict()),
+            "tensors": tensors,
+            "optimizer": optimizer,
             "scaler": self.scaler.state_dict(),
             "random": host_generator_states(),
             "loss generators": self.loss_generators,
@@ -633,10 +635,12 @@ def _placed(parameter: Tensor, value: Any) -> Any:
     """Return a value of a parameter's state in the optimiser; a tensor in the form of the parameter."""
     if not isinstance(value, Tensor):
         return value
-    if not isinstance(parameter, DTensor) or value.ndim == 0:
+    if not isinstance(parameter, DTensor):
         return value.clone()
     if value.shape == parameter.shape:
         return share_of(value, parameter.detach())
+    if value.ndim == 0:
+        return value.clone()
 
     # Adafactor's moments have other shapes, and are equal in all processes; see `sharding.Replicas`.
     return replicated(value.to(parameter.device), parameter.device_mesh)

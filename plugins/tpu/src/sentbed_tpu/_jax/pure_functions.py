@@ -79,9 +79,9 @@ class FunctionalEncoder:
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the module's weights and buffers on the host."""
-        return host_arrays(
-            dict(self.module.named_parameters()) | dict(self.module.named_buffers())
-        )
+        tensors: dict[str, torch.Tensor] = dict(self.module.named_parameters())
+        tensors |= self.module.named_buffers()
+        return host_arrays(tensors)
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Return the module's trained parameters on the host."""

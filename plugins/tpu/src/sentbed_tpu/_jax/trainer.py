@@ -127,7 +127,10 @@ class JaxTrainer(Trainer):
 
         self.decays = _decays(training)
         """Name of a moving average -> its decay."""
-        averages = {name: _copies(weights) for name in self.decays}
+        averages = {}
+        for name in self.decays:
+            averages[name] = _copies(weights)
+
         state = None
         if "state" in training.loss.needs:
             state = {}
@@ -179,14 +182,10 @@ class JaxTrainer(Trainer):
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
         plan, inputs = self._place(columns)
+        state, key = self.state, self._next_key()
+        static = {"plan": plan, "order": tuple(columns)}
         (loss, _), gradients = self._gradients(
-            self.state.weights,
-            self.state,
-            self.fixed,
-            inputs,
-            self._next_key(),
-            plan=plan,
-            order=tuple(columns),
+            state.weights, state, self.fixed, inputs, key, **static
         )
         return float(loss), self.devices.layout.fetch_all(gradients)
 
@@ -262,21 +261,24 @@ class JaxTrainer(Trainer):
         """Return the loss, and the pair of its metrics and its next state; `order` is that of the columns."""
         by_column = dict(inputs.values)
         for number, texts in enumerate(plan):
-            key_of_texts = jax.random.fold_in(key, number)
             encoding_weights = weights
             if texts.are_keys:
                 encoding_weights = state.averages[KEYS]
-            by_column |= self._vectors(
-                texts, encoding_weights, fixed, inputs.texts[number], key_of_texts
-            )
 
-        return self.loss(
-            _part(weights, LOSS),
-            _part(fixed, LOSS),
-            {name: by_column[name] for name in order},
-            state.loss,
-            jax.random.key_data(jax.random.fold_in(key, len(plan))),
-        )
+            batch = inputs.texts[number]
+            key_of_texts = jax.random.fold_in(key, number)
+            vectors = self._vectors(texts, encoding_weights, fixed, batch, key_of_texts)
+            by_column |= vectors
+
+        ordered = {}
+        for name in order:
+            ordered[name] = by_column[name]
+
+        loss_weights = _part(weights, LOSS)
+        loss_buffers = _part(fixed, LOSS)
+        key_of_loss = jax.random.fold_in(key, len(plan))
+        numbers = jax.random.key_data(key_of_loss)
+        return self.loss(loss_weights, loss_buffers, ordered, state.loss, numbers)
 
     def _vectors(
         self,
@@ -288,7 +290,8 @@ class JaxTrainer(Trainer):
     ) -> Arrays:
         """Return the vectors `(texts, width)` of each column."""
         function = self.encoders[texts.encoder].function
-        of_encoder = _part(fixed, texts.encoder) | _part(weights, texts.encoder)
+        of_encoder = _part(fixed, texts.encoder)
+        of_encoder |= _part(weights, texts.encoder)
         mode = "train"
         if texts.are_keys:
             mode = "key"
@@ -305,7 +308,8 @@ class JaxTrainer(Trainer):
             # The activations of a pass are dropped, and computed again for the gradient.
             vectors = jax.lax.map(jax.checkpoint(encode), (batch, keys))
 
-        vectors = vectors.reshape(-1, vectors.shape[-1])
+        width = vectors.shape[-1]
+        vectors = vectors.reshape(-1, width)
         vectors = jax.lax.with_sharding_constraint(vectors, self.devices.layout.whole)
         by_column = {}
         start = 0
@@ -387,7 +391,8 @@ class JaxTrainer(Trainer):
             )[0]
 
         weights = self.state.weights
-        program = jax.make_jaxpr(loss)(weights).jaxpr
+        traced = jax.make_jaxpr(loss)(weights)
+        program = traced.jaxpr
         _, are_used = partial_eval.dce_jaxpr(program, [True])
         names = jax.tree.leaves({name: name for name in weights})
         unused = set()
@@ -435,7 +440,8 @@ class JaxTrainer(Trainer):
 
         structure = jax.tree.structure(self._tree())
         self.state, key = jax.tree.unflatten(structure, placed)
-        self.key = jax.random.wrap_key_data(key)
+        # A key that lay on devices could not be used beside arrays on others.
+        self.key = jax.random.wrap_key_data(np.asarray(key))
         self._give_weights()
         self.steps = state["steps"]
         restore_host_generators(state["random"])
