@@ -38,7 +38,7 @@ from sentbed import Encoder, SentbedError, locate
 from sentbed.helpers import pad, plan_batches, usable_cores
 from sentbed.protocols import ANY_TASK, Prepared, TextEncoder, TextTask
 from sentbed_common import processor_capabilities
-from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.sts import SentEvalSTS
 
 MAX_LENGTH = 256
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "STSB-dev", "SICKR")

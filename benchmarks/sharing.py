@@ -29,7 +29,7 @@ from common import parser_of, write_figures
 from sentbed.protocols import Recipe
 from sentbed.tools import load_plugins, load_recipe, run_in
 from sentbed_common import CACHE_VARIABLE
-from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
+from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
@@ -66,18 +66,15 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
     seconds, scores = [], []
     with tempfile.TemporaryDirectory() as place:
         os.environ[CACHE_VARIABLE] = str(Path(place) / "cache")
-        kept = KeptEncoders()
         for number, recipe in enumerate(recipes):
             directory = Path(place) / str(number)
             directory.mkdir()
-            share = partial(share_passes, recipe, recipes[number + 1 :], kept=kept)
-            built = kept.built(recipe)
+            share = partial(share_passes, recipe, recipes[number + 1 :])
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                result = run_in(recipe, directory, plugins, built, share)
+                result = run_in(recipe, directory, plugins, share)
             scores.append(result.scores)
             seconds.append(time.perf_counter() - start)
-            kept.saved(recipe, directory)
     return seconds, scores
 
 

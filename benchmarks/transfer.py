@@ -24,16 +24,19 @@ from encode import encoder
 from sentbed.errors import DataError
 from sentbed.helpers import peak_memory
 from sentbed.protocols import ANY_TASK, TextEncoder, TextTask, Vectors
-from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
+from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.data_directories import TaskFiles
+from sentbed_evaluators.probe import PENALTIES, Classifier
 from sentbed_evaluators.transfer import (
     PAPERS,
     TransferTask,
     examples_of,
+    folds_of,
     transfer_lists,
 )
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
+    Split,
     find_files,
     read_transfer,
 )
@@ -86,8 +89,8 @@ def one_alone(
     return steps
 
 
-def load(task: str, files: TaskFiles) -> tuple[dict[str, Examples], bool]:
-    """Return the examples of a task by split, and whether they are real."""
+def load(task: str, files: TaskFiles) -> tuple[TransferTask, Examples, bool]:
+    """Return a task, its examples, and whether they are real."""
     try:
         splits, digest = read_transfer(files, task)
     except DataError:
@@ -98,13 +101,11 @@ def load(task: str, files: TaskFiles) -> tuple[dict[str, Examples], bool]:
         labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(
             np.int64
         )
-        return {"all": Examples(drawn, labels)}, False
+        split = Split(((),), tuple(labels.tolist()))
+        return TransferTask(task, {"all": split}, ""), Examples(drawn, labels), False
     read = TransferTask(task, splits, digest)
     vectors = Vectors(transfer_lists([read]), MiniLM())
-    return {
-        name: examples_of(vectors, f"{task} {name}", split)
-        for name, split in splits.items()
-    }, True
+    return read, examples_of(vectors, read), True
 
 
 def main() -> None:
@@ -135,7 +136,7 @@ def main() -> None:
     )
     print("{:<7}{:>9}{:>6}{:>9}{:>10}{:>7}{:>12}{:>7}".format(*heading))
     for task in options.tasks:
-        data, real = load(task, files)
+        read, examples, real = load(task, files)
         classes = TRANSFER[task].classes
         fits = 0
 
@@ -144,19 +145,13 @@ def main() -> None:
             fits = total
 
         start = time.perf_counter()
-        if "all" in data:
-            outcome = classifier.nested(data["all"], classes, count)
-        elif "dev" in data:
-            outcome = classifier.split(
-                data["train"], data["dev"], data["test"], classes, count
-            )
-        else:
-            outcome = classifier.folded(data["train"], data["test"], classes, count)
+        folds, grid, _ = folds_of(read, examples, classifier)
+        outcome = classifier.probe(examples, classes, folds, grid, count)
         seconds = time.perf_counter() - start
         start = time.perf_counter()
         for place in range(options.alone):
             one_alone(
-                next(iter(data.values())),
+                examples,
                 classes,
                 PENALTIES[place % len(PENALTIES)],
                 classifier,

@@ -33,7 +33,7 @@ TOOLS = {
     "testing",
     "workbench",
 }
-OFFERING_TOOLS = {"interop", "jobs", "workbench"}
+OFFERING_TOOLS = {"interop", "jobs"}
 """Tools that offer components, too."""
 ABOVE_ANOTHER = TOOLS | ON_RARE_LIBRARIES
 """Distributions that may need another one of ours."""
@@ -257,7 +257,7 @@ def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path):
     (tmp_path / "study.toml").write_text(RECIPE + "\n[study]\nseeds = [1, 2]\n")
     done = sentbed("check", "study.toml")
     assert done.returncode == 2
-    assert "the table `[study]` belongs to `sentbed-studies`" in done.stdout
+    assert "the recipe table `study` belongs to `sentbed-studies`" in done.stdout
     assert "`pip install sentbed-studies`" in done.stdout
     done = sentbed("study", "study.toml")
     assert done.returncode == 2

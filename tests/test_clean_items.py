@@ -92,8 +92,9 @@ def overlap(*arguments):
 
 def counts(ended):
     """Numbers of items, seen exactly, nearly and with all texts, of the only task."""
-    (row,) = json.loads(ended.output)[0]["rows"]
-    return [value["mean"] for value in row["values"]]
+    (row,) = json.loads(ended.output)[0]
+    names = ("items", "seen exactly", "seen nearly", "all texts seen")
+    return [row[name]["mean"] for name in names]
 
 
 SEEN = [PAIRS, 9, 6, 3]
@@ -133,9 +134,9 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
     # A run that knew nothing of training texts is counted later.
     later = overlap(without.directory, "--training", place / "training.txt", "--json")
     assert counts(later) == SEEN
-    of_runs = json.loads(later.output)[1]["rows"]
+    of_runs = json.loads(later.output)[1]
     assert len(of_runs) == 2
-    assert of_runs[0]["values"][1]["mean"] == pytest.approx(
+    assert of_runs[0]["on clean items"]["mean"] == pytest.approx(
         rows[0]["on clean items"], abs=0.01
     )
 

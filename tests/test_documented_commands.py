@@ -185,7 +185,7 @@ def _load(command, parameters, place, plugins):
     if command == "study run":
         assert read_study(
             path, settings, plugins, False, entries(parameters["only"]) or None
-        ).cells
+        ).runs
     else:
         sentbed.load_recipe(path, settings, plugins, check_files=False)
 

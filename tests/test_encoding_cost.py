@@ -12,8 +12,7 @@ from sentbed.protocols import BuildContext, TokenIds, Tokenizer
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
 from sentbed_studies import load_study
-from sentbed_workbench._torch.module_costs import backbone_size
-from sentbed_workbench.module_sizes import Lengths
+from sentbed_workbench._torch.fake_modules import backbone_cost, fake_backbone
 from sentbed_workbench.vector_cache import VectorCache
 
 EOL, COT = {"template": "prompt-eol"}, {"template": "pretended-cot"}
@@ -130,9 +129,9 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(kind, tmp_path):
     assert measured["padding"] == 0
     needs = encoder.recipe.pooler.needs
     context = BuildContext(tuple, needs=needs, shapes_only=True)
-    size = backbone_size(encoder.recipe.backbone, context, "fp32", "cpu", False)
-    tokens = measured["tokens"]
-    planned = size.forward.of(Lengths(1, tokens, tokens**2)) / 1e9
+    fake = fake_backbone(encoder.recipe.backbone, context)
+    batch = (1, round(measured["tokens"]))
+    planned = backbone_cost(fake, [batch], "fp32", "cpu", False).operations / 1e9
     # A random model has as many words as its tokenizer, the plan as many as it may; they decide no product.
     assert measured["operations"] == pytest.approx(planned, rel=1e-6)
 

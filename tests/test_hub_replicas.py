@@ -47,7 +47,7 @@ def models_of_recipes():
         recipes = [sentbed.load_recipe(path, check_files=False)]
         if "study" in read_document(path).data:
             recipes = []
-            for cell in read_study(path, check_files=False).cells:
+            for cell in read_study(path, check_files=False).runs:
                 recipes.append(cell.recipe)
         for recipe in recipes:
             for encoder in recipe.encoders.values():

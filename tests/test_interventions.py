@@ -446,7 +446,7 @@ PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"
 
 
 def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
-    cells = read_study(PAPERS / "interventions.toml", check_files=False).cells
+    cells = read_study(PAPERS / "interventions.toml", check_files=False).runs
     settings = {}
     for cell in cells:
         backbone = cell.recipe.encoders["encoder"].backbone

@@ -138,7 +138,7 @@ def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path):
             tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
         )
     )
-    losses = [cell.recipe.stage[0].loss for cell in study.cells]
+    losses = [cell.recipe.stage[0].loss for cell in study.runs]
     assert [loss.loss.temperature for loss in losses] == [0.01, 0.1]
 
 

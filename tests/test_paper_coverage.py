@@ -25,9 +25,8 @@ from paper_studies import PAPERS, ROOT, study
 from sentbed import FilePath
 from sentbed.protocols import Prepared, TextEncoder, Vectors
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
-from sentbed_evaluators.sts import STS
+from sentbed_evaluators.sts import STS, SentEvalSTS
 
 TABLES = [(paper, table) for paper, tables in COVERAGE.items() for table in tables]
 

@@ -204,7 +204,7 @@ def test_stages_that_a_study_repeats_are_those_of_the_recipes():
         c.name: c.recipe
         for c in read_study(
             PAPERS / "sentence-t5" / "table-2.toml", check_files=False
-        ).cells
+        ).runs
     }
     base = sentbed.load_recipe(RECIPES["sentence-t5-base"], check_files=False)
     assert cells["cqa+nli, base, t5, mean"].stage == base.stage
@@ -215,7 +215,7 @@ def test_stages_that_a_study_repeats_are_those_of_the_recipes():
     assert cells["simcse, base, bert, cls-mlp"].stage == (simcse,)
     table_2 = read_study(
         PAPERS / "translation-pairs" / "table-2.toml", check_files=False
-    ).cells
+    ).runs
     (cell,) = (cell.recipe for cell in table_2 if cell.name == "BERT base, WMT, NLI")
     pairs = sentbed.load_recipe(
         RECIPES["translation-pairs-bert-base"], check_files=False

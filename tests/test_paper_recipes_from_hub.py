@@ -47,7 +47,7 @@ def cells_of(path, plugins):
     """The cells of a study, or the recipe as its only one."""
     document = read_document(path)
     if "study" in document.data:
-        for cell in read_study(path, plugins=plugins, check_files=False).cells:
+        for cell in read_study(path, plugins=plugins, check_files=False).runs:
             yield cell.name, cell.recipe.document, cell.recipe
     else:
         yield path.stem, document, sentbed.load_recipe(path, check_files=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 import sentbed
 import tomli
@@ -25,8 +25,11 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_workbench import planned_device
-from sentbed_workbench._torch.module_costs import DTYPES, backbone_size
-from sentbed_workbench.module_sizes import Cost, Lengths
+from sentbed_workbench._torch.fake_modules import (
+    DTYPES,
+    backbone_cost,
+    fake_backbone,
+)
 from sentbed_workbench.resource_plan import FILLED, PADDING, Planner, plan
 from slow_parameters import slow_unless
 from small_encoder import WORDS, Dense, MeanPooler
@@ -44,10 +47,6 @@ def planned(path, *settings):
 def planned_stage(path, *settings):
     recipe_plan = planned(path, *settings)
     return recipe_plan.stages[0]
-
-
-def uniform(texts, length):
-    return Lengths(texts, texts * length, texts * length**2)
 
 
 def trainer_of(recipe):
@@ -163,7 +162,7 @@ class KeptStorages:
 
 
 @pytest.mark.slow
-def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
+def test_the_states_of_a_real_step_are_those_of_the_plan():
     settings = ["runtime.precision=fp32", "stage.triplets.batch_size=16"]
     recipe = sentbed.load_recipe(QUICKSTART, settings)
     stage = plan(recipe).stages[0]
@@ -177,9 +176,10 @@ def test_what_autograd_keeps_in_a_real_step_is_within_a_quarter_of_the_plan():
             trainer.step(columns)
         kept_bytes_of_steps.append(kept.total_bytes())
 
+    # The plan has the temporary states of the backward pass, too.
+    mean = sum(kept_bytes_of_steps) / len(kept_bytes_of_steps)
     planned_bytes = stage.memory["activations"] + stage.memory["loss"]
-    mean = np.mean(kept_bytes_of_steps)
-    assert planned_bytes == pytest.approx(mean, rel=0.25)
+    assert 0.85 * mean < planned_bytes < 1.4 * mean
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     recipe_plan = plan(recipe)
     assert len(recipe_plan.stages) == len(recipe.stage)
     for encoder in recipe_plan.encoders.values():
-        if encoder.size is None:
+        if encoder.fake is None:
             assert "the hub gives no model" in encoder.problem
         else:
             assert encoder.parameters
@@ -315,18 +315,18 @@ CASES: dict[str, tuple[Any, frozenset[str]]] = {
     "decoder": (T5(init="random", vocab_size=300), frozenset({"decoder"})),
     "causal": (Causal(init="random", vocab_size=300), frozenset()),
     "lora": (Opt(init="random", vocab_size=300, lora=LoRA(r=3)), frozenset()),
+    "without lora": (Opt(init="random", vocab_size=300), frozenset()),
 }
+LLAMA = Causal(init="random", size="7b", vocab_size=32000)
 
 
-def size_of(
-    backbone,
-    needs=frozenset(),
-    precision="fp32",
-    device="cpu",
-    trained=True,
-):
+def fake(backbone, needs=frozenset()):
     context = BuildContext(lambda: ["a few words"] * 9, needs=needs, shapes_only=True)
-    return backbone_size(backbone, context, precision, device, trained)
+    return fake_backbone(backbone, context)
+
+
+def cost(case, batches, precision="fp32", device="cpu", trained=True):
+    return backbone_cost(fake(*CASES[case]), batches, precision, device, trained)
 
 
 def kept_bytes(module, texts, length, precision):
@@ -350,59 +350,50 @@ def kept_bytes(module, texts, length, precision):
     ("case", "precision"),
     [*((case, "fp32") for case in CASES), ("bert", "bf16"), ("t5", "bf16")],
 )
-def test_activations_are_what_autograd_keeps(case, precision):
+def test_a_pass_holds_what_autograd_keeps_and_little_more(case, precision):
     backbone, needs = CASES[case]
-    size = size_of(backbone, needs, precision)
     context = BuildContext(lambda: ["a few words"] * 9, needs=needs)
     module = backbone.build(context).module
 
     for texts, length in ((4, 20), (7, 33)):
         kept = kept_bytes(module, texts, length, precision)
-        lengths = uniform(texts, length)
-        planned_bytes = size.activations.of(lengths)
-        assert planned_bytes == pytest.approx(kept, rel=0.05)
+        planned_bytes = cost(case, [(texts, length)], precision).peak_bytes
+        assert 0.95 * kept < planned_bytes < 1.5 * kept
 
 
 def test_operations_are_those_of_the_equations():
-    backbone = CASES["bert"][0]
-    size = size_of(backbone)
     width, inner, blocks = 128, 512, 2
     # Four projections and two inner ones; then scores and their sums of values, each a product of the width.
     token = 2 * blocks * (4 * width * width + 2 * width * inner)
     pair = 2 * blocks * 2 * width
+    forward = 3 * (token * 10 + pair * 100)
 
-    lengths = uniform(3, 10)
-    forward = size.forward.of(lengths)
-    assert forward == pytest.approx(3 * (token * 10 + pair * 100))
-    assert size.backward.of(lengths) == pytest.approx(2 * forward)
-    assert (size.blocks, size.inner) == (blocks, inner)
-
-    frozen = size_of(backbone, trained=False)
-    assert frozen.forward.of(lengths) == pytest.approx(forward)
-    assert (frozen.backward, frozen.activations) == (Cost(), Cost())
+    assert cost("bert", [(3, 10)], trained=False).operations == forward
+    assert cost("bert", [(3, 10)]).operations == 3 * forward
+    two = cost("bert", [(1, 10), (2, 10)]).operations
+    assert two == 3 * forward
 
 
 @pytest.mark.slow
 def test_the_costs_of_special_cases():
     # Kernels of GPUs keep no matrix of scores.
-    bert, _ = CASES["bert"]
-    on_cpu = size_of(bert)
-    assert on_cpu.activations.pair > 0
-    on_gpu = size_of(bert, device="cuda")
-    assert on_gpu.activations.pair == pytest.approx(0, abs=1e-3)
+    on_cpu = cost("bert", [(2, 256)]).peak_bytes
+    on_gpu = cost("bert", [(2, 256)], device="cuda").peak_bytes
+    assert on_gpu < 0.8 * on_cpu
 
     # Under LoRA, the gradient of the weights below is not computed.
-    with_lora, _ = CASES["lora"]
-    without_lora = attrs.evolve(with_lora, lora=None)
-    backward = size_of(with_lora).backward
-    whole_backward = size_of(without_lora).backward
-    assert backward.token < 0.6 * whole_backward.token
+    backward = []
+    for case in ("lora", "without lora"):
+        both = cost(case, [(2, 10)]).operations
+        backward.append(both - cost(case, [(2, 10)], trained=False).operations)
+    assert backward[0] < 0.6 * backward[1]
 
+
+@pytest.mark.slow
+def test_parameters_are_those_of_the_papers_table():
     # Touvron et al. (2023), table 2, says 6.7 billion with the output layer, which is not there.
-    llama = Causal(init="random", size="7b", vocab_size=32000)
-    size = size_of(llama, trained=False)
     output_layer = 32000 * 4096
-    billions = (size.parameters + output_layer) / 1e9
+    billions = (fake(LLAMA).parameters + output_layer) / 1e9
     assert billions == pytest.approx(6.7, abs=0.05)
 
 
@@ -459,46 +450,41 @@ def test_strangers_components_are_counted_by_hand():
     assert stage.steps == 2 * 3
     assert stage.tokens_a_step == 4 * 3 * stage.tokens_a_text
     # A dense layer forward, and two products backward; then what the loss computes.
-    dense = 3 * 2 * 8 * 8 * PADDING * stage.tokens_a_step
+    padded = math.ceil(PADDING * stage.tokens_a_text)
+    dense = 3 * 2 * 8 * 8 * 4 * 3 * padded
     loss = stage.flops_a_step - dense
     assert 0 < loss < dense
 
     memory = stage.memory
     assert memory["weights"] == memory["gradients"] == 4 * trained
-    assert stage.peak == sum(memory.values())
 
 
 def test_gradient_caching_takes_one_more_forward_pass_and_holds_less():
     whole = planned_strangers(batch_size=8)
     cached = planned_strangers(batch_size=8, micro_batch=2)
 
-    forward = 2 * 8 * 8 * PADDING * whole.tokens_a_step
-    flops = whole.flops_a_step + forward
-    assert cached.flops_a_step == pytest.approx(flops)
-
-    activations = whole.memory["activations"] / 4
-    assert cached.memory["activations"] == pytest.approx(activations, abs=1)
+    padded = math.ceil(PADDING * whole.tokens_a_text)
+    forward = 2 * 8 * 8 * 8 * 3 * padded
+    assert cached.flops_a_step == whole.flops_a_step + forward
+    assert cached.memory["activations"] < whole.memory["activations"]
 
 
 def test_a_step_that_does_not_fit_is_cut_into_what_does(
     monkeypatch,
 ):
-    memory = planned_strangers(batch_size=8).memory
-    working = memory["activations"] + memory["temporary"]
-    # Room for a little more than half of the activations.
-    room = sum(memory.values()) - 0.45 * working
-    limit = int(room / FILLED)
+    needed = {}
+    for size in (1, 2, 4, 8):
+        memory = planned_strangers(batch_size=8, micro_batch=size).memory
+        needed[size] = sum(memory.values())
+    # Room for four rows, and not for eight.
+    limit = int((needed[4] + needed[8]) / 2 / FILLED)
     monkeypatch.setattr(planned_device, "memory_limit", lambda: limit)
 
     stage = planned_strangers(batch_size=8)
     assert stage.fits is False
     assert stage.advice == "set `micro_batch = 4` in the stage"
-
-    stage = planned_strangers(batch_size=8, micro_batch=4)
-    assert stage.fits is True
-
-    stage = planned_strangers(batch_size=8, micro_batch=8)
-    assert stage.fits is False
+    assert planned_strangers(batch_size=8, micro_batch=4).fits is True
+    assert planned_strangers(batch_size=8, micro_batch=8).fits is False
 
 
 def test_data_that_cannot_be_read_leaves_the_number_of_steps_open():

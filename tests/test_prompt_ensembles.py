@@ -298,7 +298,7 @@ def test_what_takes_one_prompt_refuses_several(tmp_path):
 
 def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method():
     cells = {
-        cell.name: cell.recipe for cell in read_study(TABLE, check_files=False).cells
+        cell.name: cell.recipe for cell in read_study(TABLE, check_files=False).runs
     }
     assert cells.keys() == METHODS.keys()
     for name, expected in METHODS.items():

@@ -166,7 +166,7 @@ def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name):
         [],
         check_files=False,
     )
-    data = [stage.data for cell in study.cells for stage in cell.recipe.stage]
+    data = [stage.data for cell in study.runs for stage in cell.recipe.stage]
     assert {source.name for source in data} == {"dropout", "nsp", "synonyms"}
     assert {(source.path, source.column, source.limit) for source in data} == {
         ("hub:rojagtap/bookcorpus", "text", 1_000_000)
@@ -221,7 +221,7 @@ def test_a_recipe_passes_check_with_all_of_its_cells(name, data_directory):
         return
     assert recipe.run.name in (path.stem, f"{path.parent.name}-{path.stem}")
     study = _loaded(read_study, path)
-    assert len(study.cells) == CELLS[name]
+    assert len(study.runs) == CELLS[name]
     for title, published in study.table.expected.items():
         assert set(published.cells) <= set(study.names), title
 

@@ -19,9 +19,8 @@ from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 from sentbed_studies.shared_forward_passes import (
-    KeptEncoders,
-    SharedBackbone,
     SharedCache,
+    SharedPass,
     can_share,
     share_passes,
 )
@@ -149,17 +148,12 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     assert len(passes) == each * len(recipes) > 0
     passes.clear()
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
-    keeping = KeptEncoders()
     for number, recipe_of_run in enumerate(recipes):
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
-        share = partial(
-            share_passes, recipe_of_run, recipes[number + 1 :], kept=keeping
-        )
-        built = keeping.built(recipe_of_run)
-        result = run_in(recipe_of_run, directory, plugins, built, share)
+        share = partial(share_passes, recipe_of_run, recipes[number + 1 :])
+        result = run_in(recipe_of_run, directory, plugins, share)
         shared.append(result.scores)
-        keeping.saved(recipe_of_run, directory)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
     assert len(passes) == each
     assert shared == alone
@@ -234,12 +228,12 @@ def test_a_prefix_is_shared_too(model, recipe, tmp_path):
         for pooler in ("last", "mean")
         for head in HEADS
     ]
-    companions = SharedBackbone(first)
+    companions = SharedPass(first)
     for other in others:
         companions.add(other.encoders["encoder"], 3)
     assert first.placed.shares_prefix
     vectors_alone = [companion.encode(TEXTS) for companion in companions.others]
-    store = SharedCache(tmp_path / "vectors", backbones=[companions])
+    store = SharedCache(tmp_path / "vectors", passes=[companions])
     assert kept_by(store, first) == first.encode(TEXTS).tobytes()
     for companion, vectors in zip(companions.others, vectors_alone, strict=True):
         assert kept_by(store, companion) == vectors.tobytes()

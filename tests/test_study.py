@@ -16,12 +16,9 @@ import psutil
 import pytest
 import sentbed_processes
 from run_logs import events
-from sentbed._registry.registry import load_plugins
 from sentbed_processes import kill, wait_until
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 
 CELLS = 12
@@ -94,8 +91,7 @@ def expected(recipe, tmp_path_factory):
     """The scores of one uninterrupted run in which nothing is shared."""
     directory = tmp_path_factory.mktemp("whole") / "study"
     study = read_study(recipe)
-    work = plan_work(study.cells, CellKeys(load_plugins()), share=False)
-    result = run_study(study, directory, work=work)
+    result = run_study(study, directory, share=False)
     assert not result.failed
     assert not (directory / "shared").exists()
     cell_scores = scores(directory)

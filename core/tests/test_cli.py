@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -21,34 +17,6 @@ BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.
 
 def invoke(*arguments):
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
-
-
-def sentbed(
-    *arguments,
-    path=(),
-    code="main()",
-):
-    """Run the command line in a process of its own, with `path` before what is installed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
-    environment.pop("FORCE_COLOR", None)
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sys\nfrom sentbed._cli.main import main\n{code}",
-            *map(str, arguments),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-    )
-
-
-@pytest.fixture
-def toy_path(installed_toy):
-    """What to put before the installed packages so that another process has the toy plugin."""
-    return [installed_toy, Path(toy_plugin.__file__).parent]
 
 
 @pytest.mark.parametrize(("at", "code"), [("end", 1), ("start", 0)])
@@ -155,32 +123,12 @@ def test_check_prints_every_problem_with_its_place_and_exits_with_2(
     ]
 
 
-def test_check_of_a_stage_with_an_unknown_encoder_says_which_there_are(
-    installed_toy, put
-):
-    text = RECIPE.replace("epochs = 2", 'epochs = 2\ntrain = "nobody"')
-    result = invoke("check", put("broken.toml", text))
-    assert result.exit_code == 2
-    assert result.output.startswith(
-        "there is no encoder `nobody`; name one of `encoder` @ "
-    )
-
-
 def test_check_goes_on_to_the_next_recipe(installed_toy, put):
     broken, good = put("broken.toml", BROKEN), put("good.toml", RECIPE)
     result = invoke("check", broken, good)
     assert result.exit_code == 2
     assert result.output.splitlines()[-1] == f"{good}: no problems"
     assert len(result.output.splitlines()) == 3
-
-
-def test_check_applies_overrides(installed_toy, put):
-    recipe = put("good.toml", RECIPE)
-    result = invoke(
-        "check", recipe, "--set", "stage.pull.epochs=many", "--set", "run.seed=1"
-    )
-    assert result.exit_code == 2
-    assert "found 'many', expected a whole number" in result.output
 
 
 def test_check_of_a_recipe_that_is_not_there_names_it(tmp_path):
@@ -308,14 +256,6 @@ def test_a_run_that_fails_exits_with_1_and_says_why(installed_toy, put):
         "error: the loss of stage `pull` is nan at step 2 of 6"
     )
     assert "Traceback" not in done.stderr
-
-
-def test_traceback_shows_where_an_error_was_raised(toy_path, put):
-    recipe = put("broken.toml", BROKEN)
-    done = sentbed("--traceback", "run", recipe, path=toy_path)
-    assert done.returncode == 1
-    assert "Traceback (most recent call last)" in done.stderr
-    assert "RecipeError: 2 problems in the recipe" in done.stderr
 
 
 def test_an_interrupted_run_exits_with_130(installed_toy, put):

@@ -67,7 +67,6 @@ def test_a_package_is_found_without_being_imported(places):
         ("pkg:/x", "the Python package ``"),
         ("data:x.tsv", "`data:x.tsv` does not exist; check the path @ .*/data/x.tsv"),
         ("none.tsv", "`none.tsv` does not exist; check the path$"),
-        ("~no-such-user/x", "`~no-such-user/x` does not exist"),
     ],
 )
 def test_what_does_not_exist_is_named(location, message, places):

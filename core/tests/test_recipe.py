@@ -13,17 +13,11 @@ from toy_plugin import (
     RECIPE,
     TOWERS,
     Across,
-    Average,
     Characters,
     Dice,
-    Falling,
     Gap,
     Lottery,
     Notes,
-    Pull,
-    Sgd,
-    Toy,
-    Words,
 )
 
 VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5, development = true }\n'
@@ -45,67 +39,10 @@ def test_a_component_is_made_of_keywords_or_of_a_table(plugins):
         component_of(Backbone, plugins=plugins, width=8)
 
 
-def test_a_recipe_becomes_its_components(recipe_of):
-    recipe = recipe_of()
-    assert recipe.run.name == "toy-run"
-    assert recipe.run.seed == 7
-    assert recipe.runtime == Toy()
-    encoder = recipe.encoders["encoder"]
-    assert (encoder.backbone, encoder.pooler, encoder.max_length) == (
-        Characters(4),
-        Average(),
-        16,
-    )
-    (stage,) = recipe.stage
-    assert (stage.data, stage.loss, stage.optimizer, stage.schedule) == (
-        Words(11),
-        Pull(),
-        Sgd(0.5),
-        Falling(),
-    )
-    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (
-        4,
-        2,
-        None,
-        (),
-    )
-    assert (recipe.evaluate[0].evaluator, recipe.evaluate[0].at) == (
-        Gap(),
-        ("start", "end"),
-    )
-    assert recipe.main_encoder == "encoder"
-
-
-def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of):
-    recipe = recipe_of(
-        RECIPE.replace("seed = 7\n", "").replace("max_length = 16\n", "")
-    )
-    assert recipe.run.seed == 42
-    assert recipe.encoders["encoder"].max_length == 128
-    head = recipe.encoders["encoder"].head
-    assert (head.projection, head.bias, head.normalize) == (None, False, False)
-    assert recipe.stage[0].max_grad_norm == 1.0
-    assert recipe.stage[0].validate is None
-    assert recipe.expected == {}
-
-
 def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of):
     recipe = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"))
     assert list(recipe.encoders) == ["student"]
     assert recipe.main_encoder == "student"
-
-
-def test_an_evaluator_is_read_from_validate_with(recipe_of):
-    validate = (
-        recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"))
-        .stage[0]
-        .validate
-    )
-    assert (validate.every, validate.evaluator, validate.keep) == (
-        2,
-        Gap(target=0.5, development=True),
-        "best",
-    )
 
 
 def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
@@ -163,13 +100,13 @@ file = "more.txt"
 def test_everything_that_a_stage_can_say_is_read(recipe_of):
     recipe = recipe_of(TRAINING)
     pairs, tune = recipe.stage
-    assert (pairs.train, pairs.freeze, pairs.columns) == (
-        ("zh",),
-        ("en",),
-        {"anchor": "en", "positive": "zh"},
-    )
+    assert pairs.train == ("zh",)
+    assert pairs.freeze == ("en",)
+    assert pairs.columns == {"anchor": "en", "positive": "zh"}
     for stage in (pairs, tune):
-        assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
+        assert stage.micro_batch == 2
+        assert stage.max_length == 9
+        assert stage.max_grad_norm == 0
         assert stage.distinct
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
@@ -180,24 +117,6 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of):
     assert recipe.checkpoint == Checkpoint(7, 0.5)
     assert recipe.tables == {"dice": Dice(8)}
     assert recipe.tracker == (Notes(), Notes("more.txt"))
-
-
-def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recipe_of):
-    recipe = recipe_of()
-    (stage,) = recipe.stage
-    assert (stage.train, stage.freeze, stage.columns, stage.weights, stage.watch) == (
-        (),
-        (),
-        {},
-        {},
-        (),
-    )
-    assert (stage.micro_batch, stage.distinct) == (None, False)
-    assert recipe.trained(stage) == ("encoder",)
-    assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
-    assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0)
-    assert recipe.tables == {}
-    assert recipe.tracker == ()
 
 
 @pytest.mark.parametrize(
@@ -222,15 +141,9 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
     assert chase.stage[0].columns_used == ("positive", "anchor")
 
 
-# --- one problem each --------------------------------------------------------------------------------------
-
-
 def test_a_directory_is_no_recipe(tmp_path, plugins):
     with pytest.raises(RecipeError, match="cannot read the recipe: Is a directory"):
         load_recipe(tmp_path, plugins=plugins)
-
-
-# --- check -------------------------------------------------------------------------------------------------
 
 
 # --- overrides ---------------------------------------------------------------------------------------------
@@ -269,14 +182,6 @@ def test_an_override_sets_a_value_of_the_recipe(override, path, value, recipe_of
         before, after = before[part], after[part]
     assert before[path[-1]] != value
     assert after[path[-1]] == value
-
-
-def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of):
-    recipe = recipe_of(RECIPE, "expected.gap.value=1", "expected.gap.tolerance=2")
-    assert (recipe.expected["gap"].value, recipe.expected["gap"].tolerance) == (
-        1.0,
-        2.0,
-    )
 
 
 def test_the_last_of_several_overrides_wins(recipe_of):
@@ -343,18 +248,6 @@ def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of):
         "development": False,
         "at": ["start", "end"],
     }
-
-
-def test_relative_paths_are_absolute_in_a_resolved_recipe(
-    recipe_of, tmp_path, plugins, put
-):
-    recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
-    moved = load_recipe(
-        put("deep/below/r.toml", resolved_toml(recipe)), plugins=plugins
-    )
-    assert moved.encoders["encoder"].backbone == Characters(
-        4, model=str(tmp_path / "weights")
-    )
 
 
 # --- prompts -----------------------------------------------------------------------------------------------

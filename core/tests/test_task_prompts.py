@@ -69,24 +69,13 @@ def score_of(encoder, *tasks, second=None):
     return encoder.evaluate(Lists(lists), "encoder", other).scores
 
 
-def test_keys_are_in_the_order_of_mteb():
-    task = TextTask("SciFact", "Retrieval", "query")
-    assert task.keys == (
-        "scifact-query",
-        "scifact",
-        "retrieval-query",
-        "retrieval",
-        "query",
-    )
-    assert TextTask(type="STS").keys == ("sts",)
-    assert TextTask().keys == ()
-
-
 @pytest.mark.parametrize(
     ("task", "template"),
     [
         (TextTask("Other", "Retrieval", "query"), "q {text}"),
         (TextTask("FACTS", "Retrieval", "query"), "f {text}"),
+        (TextTask("Facts", "STS", "query"), "f {text}"),
+        (TextTask("STS12", "STS", "query"), "s {text}"),
         (TextTask("Facts", "Retrieval", "document"), None),
         (TextTask("STS12"), "s {text}"),
         (TextTask("STS12", "Clustering"), None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import attrs
 import numpy as np
@@ -12,109 +12,79 @@ from sentbed.helpers import pad
 from sentbed.protocols import TokenBatch, TokenIds
 
 PAD = 99
-HIDDEN, READINGS, AUXILIARY = "hidden", "readings", "auxiliary"
+TOKENS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=6)
 
 
 @attrs.frozen
 class Text:
     """A text as a test sees it: its tokens, each an id and whether it is hidden, and the layers it reads."""
 
-    tokens: tuple[tuple[int, bool], ...]
-    reading: int
-    auxiliary: tuple[tuple[int, bool], ...] | None = None
+    tokens: list[tuple[int, bool]]
+    reading: int = 0
+    auxiliary: list[tuple[int, bool]] | None = None
 
 
-TOKEN = st.tuples(st.integers(0, 9), st.booleans())
-TOKENS = st.lists(TOKEN, min_size=1, max_size=6).map(tuple)
 TEXT = st.builds(Text, TOKENS, st.integers(0, 3), TOKENS)
 TEXTS = st.lists(TEXT, min_size=1, max_size=6)
-FIELDS = st.sets(st.sampled_from([HIDDEN, READINGS, AUXILIARY]))
-PART = st.tuples(TEXTS, FIELDS)
 
 
-def token_ids(texts, fields):
-    """Return texts with some of the fields; the others are None."""
+def token_ids(texts):
+    """Return texts with all fields."""
     ids = []
     hidden = []
-    lengths = []
+    offsets = [0]
+    readings = []
+    prompts = []
     for text in texts:
-        lengths.append(len(text.tokens))
         for number, is_hidden in text.tokens:
             ids.append(number)
             hidden.append(is_hidden)
+        offsets.append(len(ids))
+        readings.append(text.reading)
+        if text.auxiliary is not None:
+            prompts.append(Text(text.auxiliary))
 
-    offsets = np.cumsum([0, *lengths])
-    encoded = TokenIds(np.array(ids, np.int32), offsets)
-
-    if HIDDEN in fields:
-        encoded = attrs.evolve(encoded, hidden=np.array(hidden, bool))
-
-    if READINGS in fields:
-        readings = [text.reading for text in texts]
-        encoded = attrs.evolve(encoded, readings=np.array(readings, np.int32))
-
-    if AUXILIARY in fields:
-        prompts = [Text(text.auxiliary or (), 0) for text in texts]
-        auxiliary = token_ids(prompts, fields & {HIDDEN})
-        encoded = attrs.evolve(encoded, auxiliary=auxiliary)
-
-    return encoded
+    encoded = TokenIds(
+        np.array(ids, np.int32),
+        np.array(offsets),
+        hidden=np.array(hidden),
+        readings=np.array(readings, np.int32),
+    )
+    if not prompts:
+        return encoded
+    return attrs.evolve(encoded, auxiliary=token_ids(prompts))
 
 
-def without_other_fields(texts, fields):
-    """Return the texts as they are where only some fields are told."""
-
-    def reduced_tokens(tokens):
-        if HIDDEN in fields:
-            return tokens
-
-        return tuple((number, False) for number, _ in tokens)
-
-    reduced = []
-    for text in texts:
-        tokens = reduced_tokens(text.tokens)
-        reading = text.reading if READINGS in fields else 0
-
-        auxiliary = None
-        if AUXILIARY in fields and text.auxiliary is not None:
-            auxiliary = reduced_tokens(text.auxiliary)
-
-        reduced.append(Text(tokens, reading, auxiliary))
-
-    return reduced
+def pairs_of(tokens):
+    """Return all tokens of token ids, each with whether it is hidden."""
+    ids = tokens.ids.tolist()
+    hidden = tokens.hidden.tolist()
+    return list(zip(ids, hidden, strict=True))
 
 
 def texts_of(tokens):
     """Return what is written in token ids, the prefix before each text."""
-    prefix = ()
+    prefix = []
     if tokens.prefix is not None:
-        prefix = texts_of(tokens.prefix)[0].tokens
-
-    auxiliary = None
-    if tokens.auxiliary is not None:
-        auxiliary = texts_of(tokens.auxiliary)
+        prefix = pairs_of(tokens.prefix)
+    pairs = pairs_of(tokens)
 
     texts = []
     offsets = tokens.offsets.tolist()
-    for row, (start, stop) in enumerate(pairwise(offsets)):
-        ids = tokens.ids[start:stop].tolist()
-        hidden = [False] * len(ids)
-        if tokens.hidden is not None:
-            hidden = tokens.hidden[start:stop].tolist()
-        row_tokens = tuple(zip(ids, hidden, strict=True))
+    for start, stop in pairwise(offsets):
+        reading = int(tokens.readings[len(texts)])
+        texts.append(Text(prefix + pairs[start:stop], reading))
+    if tokens.auxiliary is None:
+        return texts
+    return with_auxiliary(texts, texts_of(tokens.auxiliary))
 
-        reading = 0
-        if tokens.readings is not None:
-            reading = int(tokens.readings[row])
 
-        row_auxiliary = None
-        if auxiliary is not None:
-            row_auxiliary = auxiliary[row].tokens
-
-        text = Text(prefix + row_tokens, reading, row_auxiliary)
-        texts.append(text)
-
-    return texts
+def with_auxiliary(texts, prompts):
+    """Return the texts with the tokens of their second prompts."""
+    prompted = []
+    for text, prompt in zip(texts, prompts, strict=True):
+        prompted.append(attrs.evolve(text, auxiliary=prompt.tokens))
+    return prompted
 
 
 def rows_of(batch):
@@ -122,10 +92,6 @@ def rows_of(batch):
     prefix = []
     if batch.prefix is not None:
         prefix = batch.prefix.tolist()
-
-    auxiliary = None
-    if batch.auxiliary is not None:
-        auxiliary = rows_of(batch.auxiliary)
 
     texts = []
     for row, ids in enumerate(batch.input_ids.tolist()):
@@ -137,53 +103,40 @@ def rows_of(batch):
             assert mask == [1] * length + [0] * padding
             assert ids[length:] == [PAD] * padding
 
+        hidden = batch.keywords["hidden"][row].tolist()
+        assert len(hidden) == len(prefix) + len(ids)
         end = len(prefix) + length
-        hidden = [False] * end
-        if HIDDEN in batch.keywords:
-            width = len(prefix) + len(ids)
-            assert batch.keywords[HIDDEN].shape == (len(batch.input_ids), width)
-            hidden = batch.keywords[HIDDEN][row].tolist()
-            assert not any(hidden[end:])
-        tokens = tuple(zip(prefix + ids[:length], hidden, strict=False))
+        assert not any(hidden[end:])
 
-        reading = 0
-        if READINGS in batch.keywords:
-            reading = int(batch.keywords[READINGS][row])
-
-        row_auxiliary = None
-        if auxiliary is not None:
-            row_auxiliary = auxiliary[row].tokens
-
-        text = Text(tokens, reading, row_auxiliary)
-        texts.append(text)
-
-    return texts
+        row_ids = prefix + ids[:length]
+        tokens = list(zip(row_ids, hidden, strict=False))
+        reading = int(batch.keywords["readings"][row])
+        texts.append(Text(tokens, reading))
+    if batch.auxiliary is None:
+        return texts
+    return with_auxiliary(texts, rows_of(batch.auxiliary))
 
 
-@given(st.lists(PART, min_size=1, max_size=4))
+@given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_joined_texts_are_those_of_the_parts_with_all_their_fields(parts):
-    all_have_auxiliary = all(AUXILIARY in fields for _, fields in parts)
-
-    encoded = []
-    expected = []
-    joined_fields = set()
-    for texts, fields in parts:
-        kept_fields = fields
-        if not all_have_auxiliary:
-            kept_fields = fields - {AUXILIARY}
-
-        encoded.append(token_ids(texts, kept_fields))
-        expected += without_other_fields(texts, kept_fields)
-        joined_fields |= kept_fields
-
-    joined = TokenIds.join(encoded)
-    assert texts_of(joined) == expected
-
-    has_hidden = joined.hidden is not None
-    assert has_hidden == (HIDDEN in joined_fields)
-    has_readings = joined.readings is not None
-    assert has_readings == (READINGS in joined_fields)
+    joined = TokenIds.join(list(map(token_ids, parts)))
+    assert texts_of(joined) == list(chain.from_iterable(parts))
     assert (joined.ids.dtype, joined.offsets.dtype) == (np.int32, np.int64)
+
+
+def test_of_a_part_without_a_field_no_token_is_hidden_and_no_layer_is_chosen():
+    bare = TokenIds(np.array([1, 2], np.int32), np.array([0, 2]))
+    marked = attrs.evolve(
+        bare, hidden=np.array([True, False]), readings=np.array([3], np.int32)
+    )
+    joined = TokenIds.join([bare, marked])
+    assert joined.hidden.tolist() == [False, False, True, False]
+    assert joined.readings.tolist() == [0, 3]
+
+    joined = TokenIds.join([bare, bare])
+    assert (joined.hidden, joined.readings, joined.auxiliary) == (None, None, None)
+    batch = pad(joined, np.array([0, 1]), PAD)
+    assert (batch.attention_mask, batch.auxiliary, batch.keywords) == (None, None, {})
 
 
 def texts_after(shared, tails):
@@ -192,27 +145,20 @@ def texts_after(shared, tails):
     for tail in tails:
         tokens = shared + tail.tokens
         texts.append(attrs.evolve(tail, tokens=tokens))
-
     return texts
 
 
-@given(TOKENS, TEXTS, FIELDS)
-def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(
-    shared, tails, fields
-):
+@given(TOKENS, TEXTS)
+def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(shared, tails):
     texts = texts_after(shared, tails)
-    whole = token_ids(texts, fields)
-    expected = without_other_fields(texts, fields)
-    assert texts_of(whole) == expected
-
+    whole = token_ids(texts)
     for count in range(len(shared) + 1):
         parted = whole.share_prefix(count)
         assert len(parted.prefix.ids) == count
         assert (parted.lengths == whole.lengths - count).all()
-        assert texts_of(parted) == expected
+        assert texts_of(parted) == texts
         assert (parted.ids.dtype, parted.offsets.dtype) == (np.int32, np.int64)
-
-    assert texts_of(whole) == expected
+    assert texts_of(whole) == texts
 
 
 def draw_rows(data, count):
@@ -221,34 +167,28 @@ def draw_rows(data, count):
     return data.draw(st.lists(row, min_size=1, max_size=8))
 
 
-@given(TOKENS, TEXTS, FIELDS, st.booleans(), st.data())
-def test_padded_cut_and_widened_texts_keep_their_fields(
-    shared, tails, fields, shares, data
-):
+@given(TOKENS, TEXTS, st.booleans(), st.data())
+def test_padded_cut_and_widened_texts_keep_their_fields(shared, tails, shares, data):
     texts = texts_after(shared, tails)
-    tokens = token_ids(texts, fields)
+    tokens = token_ids(texts)
     if shares:
         tokens = tokens.share_prefix(len(shared))
-    expected = without_other_fields(texts, fields)
 
     order = draw_rows(data, len(texts))
     batch = pad(tokens, np.array(order), PAD)
-    rows_of_batch = rows_of(batch)
-    assert rows_of_batch == [expected[row] for row in order]
-
-    lengths = {len(texts[row].tokens) for row in order}
+    expected = [texts[row] for row in order]
+    assert rows_of(batch) == expected
+    lengths = {len(text.tokens) for text in expected}
     has_no_mask = batch.attention_mask is None
     assert has_no_mask == (len(lengths) == 1)
-    assert set(batch.keywords) == fields & {HIDDEN, READINGS}
 
     chosen = draw_rows(data, len(order))
     part = batch.select(np.array(chosen))
-    assert rows_of(part) == [expected[order[row]] for row in chosen]
-
+    assert rows_of(part) == [expected[row] for row in chosen]
     middle = data.draw(st.integers(0, len(order)))
     first_half = batch.select(slice(middle))
     second_half = batch.select(slice(middle, None))
-    assert rows_of(first_half) + rows_of(second_half) == rows_of_batch
+    assert rows_of(first_half) + rows_of(second_half) == expected
 
     rows, length = batch.input_ids.shape
     wide_rows = rows + data.draw(st.integers(0, 3))
@@ -257,15 +197,9 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
     assert wide.input_ids.shape == (wide_rows, wide_length)
 
     rows_of_wide = rows_of(wide)
-    assert rows_of_wide[:rows] == rows_of_batch
-
-    prefix_length = 0
-    if batch.prefix is not None:
-        prefix_length = len(batch.prefix)
+    assert rows_of_wide[:rows] == expected
     for filler in rows_of_wide[rows:]:
-        ids = [number for number, _ in filler.tokens]
-        assert ids[prefix_length:] == [PAD]
-        assert not any(hidden for _, hidden in filler.tokens)
+        assert filler.tokens[-1] == (PAD, False)
         assert filler.reading == 0
 
 

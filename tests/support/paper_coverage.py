@@ -16,8 +16,8 @@ from sentbed_evaluators import (
     transfer_files,
 )
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import SentEvalSTS
 
 COVERAGE: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "coverage.toml").read_text("utf-8")
@@ -103,7 +103,7 @@ def offer(name, cell):
     Raises `StopIteration` if the study has no such cell.
     """
     recipe = next(
-        study_cell.recipe for study_cell in study(name).cells if study_cell.name == cell
+        study_cell.recipe for study_cell in study(name).runs if study_cell.name == cell
     )
     offered = [keys(evaluate.evaluator) for evaluate in recipe.evaluate]
     return tuple(key for scores in offered for key, listed in scores.items() if listed)

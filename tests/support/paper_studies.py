@@ -44,4 +44,4 @@ def cells(name):
     recipe = load_recipe(PAPERS / f"{name}.toml", check_files=False, plugins=_plugins())
     if "study" not in recipe.tables:
         return {"": recipe}
-    return {cell.name: cell.recipe for cell in study(name).cells}
+    return {cell.name: cell.recipe for cell in study(name).runs}

@@ -56,11 +56,8 @@ def locate(location: str) -> Path:
         DataError: if it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
     """
     path = _resolve(location)
-    try:
-        if path.is_file() or path.is_dir():
-            return path
-    except OSError as error:
-        raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
+    if path.is_file() or path.is_dir():
+        return path
     file = None if str(path) == location else path
     raise DataError(f"`{location}` does not exist; check the path", file)
 
@@ -96,18 +93,10 @@ def _resolve(location: str) -> Path:
                 f"set it to the directory that holds the data"
             )
         return root / rest
-    return _expanded(location)
+    return Path(location).expanduser()
 
 
 def data_root() -> Path | None:
     """Return the directory that `SENTBED_DATA` names, or None if it is not set."""
     value = os.environ.get(DATA_VARIABLE)
-    return _expanded(value) if value else None
-
-
-def _expanded(path: str) -> Path:
-    """Return a path with `~` expanded; the `~` of an unknown user stays, and so the path does not exist."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
+    return Path(value).expanduser() if value else None

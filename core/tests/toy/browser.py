@@ -35,8 +35,6 @@ FLAGS = (
     *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000"),
 )
 
-POLICY = r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>"
-
 ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push(e.message));</script>"""
 """Goes first, so that it hears of everything."""
 

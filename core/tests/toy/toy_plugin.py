@@ -1,4 +1,4 @@
-"""A small plugin that offers every kind of component, computed by NumPy: a bag of characters, trained by SGD.
+"""A small plugin that offers most kinds of components, computed by NumPy: a bag of characters, trained by SGD.
 
 It is a whole implementation of the protocols, so that core is tested without a tensor library.
 """
@@ -19,7 +19,6 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import (
     DataError,
-    Encoder,
     FilePath,
     ModelError,
     ModelId,
@@ -35,8 +34,6 @@ from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
-    Exporter,
-    Importer,
     Items,
     Loss,
     LossOutput,
@@ -176,12 +173,14 @@ class CharacterTokenizer(Tokenizer):
 
     def encode(self, texts, max_length):
         self.seen += texts
-        rows = [
-            [1, *(2 + ord(c) % (VOCABULARY - 2) for c in text)][:max_length]
-            for text in texts
-        ]
-        offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
-        return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
+        ids = []
+        offsets = [0]
+        for text in texts:
+            ids.append(1)
+            for character in text[: max_length - 1]:
+                ids.append(2 + ord(character) % (VOCABULARY - 2))
+            offsets.append(len(ids))
+        return TokenIds(np.array(ids, np.int32), np.array(offsets, np.int64))
 
     def truncate(self, texts, max_length):
         return [text[:max_length] for text in texts]
@@ -302,11 +301,17 @@ class Words(DataSource):
         return ("anchor", "positive")
 
     def open(self):
-        names = [
-            "".join(chr(97 + (i * k) % 26) for k in range(1, 3 + i % 4))
-            for i in range(self.rows)
-        ]
-        turned = ["".join(chr(97 + (ord(c) - 84) % 26) for c in name) for name in names]
+        names = []
+        turned = []
+        for row in range(self.rows):
+            name = ""
+            turned_name = ""
+            for factor in range(1, 3 + row % 4):
+                letter = row * factor % 26
+                name += chr(97 + letter)
+                turned_name += chr(97 + (letter + 13) % 26)
+            names.append(name)
+            turned.append(turned_name)
         return AskedTable({"anchor": names, "positive": turned}, self.requests)
 
 
@@ -340,11 +345,10 @@ class VaryingTable(ToyDataset):
     varies: bool = True
 
     def rows(self, indices, epoch=0):
-        columns = super().rows(indices, epoch)
-        return {
-            name: [text + str(epoch) for text in texts]
-            for name, texts in columns.items()
-        }
+        columns = {}
+        for name, texts in super().rows(indices, epoch).items():
+            columns[name] = [text + str(epoch) for text in texts]
+        return columns
 
 
 @attrs.frozen
@@ -369,13 +373,16 @@ class Table(DataSource):
         return frozenset(self.number_columns)
 
     def open(self):
-        lines = [
-            line.split("\t")
-            for line in Path(self.path).read_text(encoding="utf-8").splitlines()
-        ]
-        data = {name: list(column) for name, *column in zip(*lines, strict=True)}
-        data |= {name: list(map(float, data[name])) for name in self.number_columns}
-        return VaryingTable(data) if self.varies else ToyDataset(data)
+        text = Path(self.path).read_text(encoding="utf-8")
+        rows = [line.split("\t") for line in text.splitlines()]
+        data = {}
+        for name, *values in zip(*rows, strict=True):
+            data[name] = values
+            if name in self.number_columns:
+                data[name] = list(map(float, values))
+        if self.varies:
+            return VaryingTable(data)
+        return ToyDataset(data)
 
 
 @attrs.frozen
@@ -678,17 +685,21 @@ class Placed(PlacedEncoder):
 
     @property
     def width(self):
-        return self.trained_width if self.fit is None else len(self.fit[1].T)
+        if self.fit is None:
+            return self.trained_width
+        return self.fit[1].shape[1]
 
     @property
     def trained_width(self):
-        return (
-            self.backbone.width if self.projection is None else self.projection.shape[1]
-        )
+        if self.projection is None:
+            return self.backbone.width
+        return self.projection.shape[1]
 
     def counts(self, batch):
         mask = batch.attention_mask
-        weights = self.weights(np.ones_like(batch.input_ids) if mask is None else mask)
+        if mask is None:
+            mask = np.ones_like(batch.input_ids)
+        weights = self.weights(mask)
         counts = np.zeros((len(weights), VOCABULARY))
         for row, ids in enumerate(batch.input_ids):
             np.add.at(counts[row], ids, weights[row])
@@ -696,7 +707,9 @@ class Placed(PlacedEncoder):
 
     def forward(self, counts):
         vectors = counts @ self.backbone.embedding
-        return vectors if self.projection is None else vectors @ self.projection
+        if self.projection is None:
+            return vectors
+        return vectors @ self.projection
 
     def encode(self, batch):
         self.batches.append(batch)
@@ -708,10 +721,12 @@ class Placed(PlacedEncoder):
         return vectors.astype(np.float32)
 
     def fingerprint(self):
-        arrays = (self.backbone.embedding, self.projection, *(self.fit or ()))
-        return hashlib.sha256(
-            b"|".join(b"" if a is None else a.tobytes() for a in arrays)
-        ).hexdigest()
+        digest = hashlib.sha256()
+        for array in (self.backbone.embedding, self.projection, *(self.fit or ())):
+            digest.update(b"|")
+            if array is not None:
+                digest.update(array.tobytes())
+        return digest.hexdigest()
 
     def save(self, directory):
         self.backbone.save(directory / "backbone")
@@ -754,34 +769,33 @@ class SgdTrainer(Trainer):
 
     def step(self, columns):
         output, gradients = self.backward(columns)
-        norm = math.sqrt(
-            sum(float((gradient**2).sum()) for gradient in gradients.values())
-        )
+        squares = 0.0
+        for gradient in gradients.values():
+            squares += float((gradient**2).sum())
+        norm = math.sqrt(squares)
         if 0 < self.training.max_grad_norm < norm:
-            gradients = {
-                name: g * (self.training.max_grad_norm / norm)
-                for name, g in gradients.items()
-            }
+            scale = self.training.max_grad_norm / norm
+            gradients = {name: value * scale for name, value in gradients.items()}
         rate = self.rate(self.step_number)
         self.step_number += 1
         if math.isfinite(norm) and math.isfinite(output.loss):
             self.state = output.state or {}
             self.update(gradients, rate)
-            for name, value in self.update.parameters if self.averages else ():
-                momentum = self.training.loss.momentum
-                self.averages[name][:] = (
-                    momentum * self.averages[name] + (1 - momentum) * value
-                )
-            if (decay := self.training.ema) is not None:
-                for name, value in self.update.parameters:
-                    self.ema[name][:] = decay * self.ema[name] + (1 - decay) * value
+            self.move(self.averages, self.training.loss.momentum)
+            self.move(self.ema, self.training.ema)
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
+
+    def move(self, averages, decay):
+        """Move averages towards the weights."""
+        weights = dict(self.update.parameters)
+        for name, average in averages.items():
+            average[:] = decay * average + (1 - decay) * weights[name]
 
     def gradients(self, columns):
         output, gradients = self.backward(columns)
-        return float(output.loss), {
-            name: value.astype(np.float32) for name, value in gradients.items()
-        }
+        for name, value in gradients.items():
+            gradients[name] = value.astype(np.float32)
+        return float(output.loss), gradients
 
     def backward(self, columns):
         vectors, counts = {}, {}
@@ -793,20 +807,18 @@ class SgdTrainer(Trainer):
                 vectors[name] = placed.forward(counts[name])
                 noise = getattr(self.training.loss, "noise", 0)
                 vectors[name] += noise * self.rng.standard_normal(vectors[name].shape)
-        output, slopes = (
-            self.loss(vectors, self.state) if self.state else self.loss(vectors)
-        )
-        gradients = {
-            name: np.zeros_like(value) for name, value in self.update.parameters
-        }
+        states = [self.state] if self.state else []
+        output, slopes = self.loss(vectors, *states)
+        gradients = {}
+        for name, value in self.update.parameters:
+            gradients[name] = np.zeros_like(value)
         for column, slope in slopes.items():
             if column not in counts:
                 continue
-            tower, of = self.training.towers[column], counts[column]
-            embedding, projection = (
-                self.encoders[tower].backbone.embedding,
-                self.encoders[tower].projection,
-            )
+            tower = self.training.towers[column]
+            of = counts[column]
+            embedding = self.encoders[tower].backbone.embedding
+            projection = self.encoders[tower].projection
             # What is not finite is for `step` to see.
             with np.errstate(invalid="ignore"):
                 tower_gradients = {"embedding": of.T @ slope}
@@ -837,17 +849,16 @@ class SgdTrainer(Trainer):
 
     def arrays(self):
         """Everything that changes from step to step, by name."""
-        kinds = {
-            "weights": dict(self.update.parameters),
-            "velocity": self.update.velocity,
-            "average": self.averages,
-            "ema": self.ema,
-        }
-        return {
-            f"{kind} {name}": value
-            for kind, of in kinds.items()
-            for name, value in of.items()
-        }
+        arrays = {}
+        for name, value in self.update.parameters:
+            arrays[f"weights {name}"] = value
+        for name, value in self.update.velocity.items():
+            arrays[f"velocity {name}"] = value
+        for name, value in self.averages.items():
+            arrays[f"average {name}"] = value
+        for name, value in self.ema.items():
+            arrays[f"ema {name}"] = value
+        return arrays
 
     def save(self, directory):
         with (directory / "arrays.npz").open("wb") as stream:
@@ -914,6 +925,12 @@ class Engine(protocols.TrainingEngine):
         optimizer, schedule = training.optimizer, training.schedule
         loss = training.loss.build(next(iter(encoders.values())).width)
         averaged = parameters if training.loss.momentum is not None else ()
+        state = {}
+        if "state" in training.loss.needs:
+            state = loss.initial_state()
+        ema = {}
+        if training.ema is not None:
+            ema = {name: value.copy() for name, value in parameters}
         return SgdTrainer(
             encoders,
             training,
@@ -921,13 +938,9 @@ class Engine(protocols.TrainingEngine):
             optimizer.build(parameters),
             lambda step: optimizer.lr * schedule.factor(step, training.total_steps),
             self.rng,
-            loss.initial_state() if "state" in training.loss.needs else {},
+            state,
             {name: value.copy() for name, value in averaged},
-            {
-                name: value.copy()
-                for name, value in parameters
-                if training.ema is not None
-            },
+            ema,
         )
 
 
@@ -958,50 +971,6 @@ class Notes(Tracker):
 
     def build(self):
         return NoteTaker(self.file)
-
-
-@attrs.frozen
-class ToNumbers(Exporter):
-    """The mean vector of some texts, a number a line."""
-
-    name: ClassVar[str] = "numbers"
-
-    digits: int = 3
-    """Digits behind the point."""
-
-    def write(self, encoder, directory):
-        """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
-        if encoder.recipe.max_length == 13:
-            raise ModelError(
-                "texts of 13 tokens cannot be expressed; set `max_length` to 12"
-            )
-        mean = encoder.encode(["abc", "bcd"]).mean(axis=0)
-        (directory / "numbers.txt").write_text(
-            "".join(f"{x:.{self.digits}f}\n" for x in mean)
-        )
-        return [f"{self.digits} digits are left"]
-
-
-@attrs.frozen
-class FromNumbers(Importer):
-    """An encoder as wide as a file has lines."""
-
-    name: ClassVar[str] = "numbers"
-
-    max_length: int = 8
-    """Tokens a sentence."""
-
-    def read(self, source):
-        """Build an encoder of that width."""
-        width = len((source / "numbers.txt").read_text().splitlines())
-        return Encoder.of(
-            {
-                "max_length": self.max_length,
-                "backbone": {"use": "characters", "width": width},
-                "pooler": {"use": "average"},
-            },
-            Toy(),
-        )
 
 
 @attrs.define(eq=False)
@@ -1054,39 +1023,6 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
-class InOrder(protocols.Executor):
-    """One task after the other, in this process."""
-
-    name: ClassVar[str] = "in-order"
-
-    workers: int = attrs.field(default=1, validator=ge(1))
-
-    def build(self, say):
-        return self
-
-    def run(self, start, tasks, on_death=None):
-        function = start(None)
-        for task in tasks:
-            yield task, function(task)
-
-
-@attrs.frozen
-class Doubled(protocols.Intervention):
-    """Twice the states that a block reads."""
-
-    name: ClassVar[str] = "doubled"
-
-    block: int = attrs.field(default=0, validator=ge(0))
-
-    @property
-    def places(self):
-        return [("block-input", self.block)]
-
-    def build(self):
-        return lambda seen: 2 * seen.states
-
-
-@attrs.frozen
 class Shared(protocols.Similarity):
     """The products of all pairs of vectors."""
 
@@ -1117,11 +1053,6 @@ class Quoted(Prompt):
 @hookimpl
 def backbones():
     return [Characters]
-
-
-@hookimpl
-def interventions():
-    return [Doubled]
 
 
 @hookimpl
@@ -1177,21 +1108,6 @@ def schedules():
 @hookimpl
 def trackers():
     return [Notes]
-
-
-@hookimpl
-def exporters():
-    return [ToNumbers]
-
-
-@hookimpl
-def importers():
-    return [FromNumbers]
-
-
-@hookimpl
-def executors():
-    return [InOrder]
 
 
 @hookimpl

@@ -162,7 +162,7 @@ def hostile():
         status="failed",
         error=ATTACK,
         started=ATTACK,
-        seconds=math.nan,
+        seconds=1.0,
         recipe_toml=ATTACK,
         manifest={ATTACK: ATTACK},
         scores=(

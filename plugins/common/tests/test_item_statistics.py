@@ -30,7 +30,7 @@ def made_up_items(statistic, n=60):
     if statistic == "f1":
         return Items(statistic, gold > 2, predicted > 2)
 
-    if statistic in ("matthews", "v-measure"):
+    if statistic == "matthews":
         return Items(statistic, gold, predicted)
 
     return Items(statistic, gold, noisy)
@@ -51,7 +51,6 @@ LIBRARY = {
     "matthews": metrics.matthews_corrcoef,
     "f1": metrics.f1_score,
     "average-precision": metrics.average_precision_score,
-    "v-measure": metrics.v_measure_score,
 }
 
 
@@ -59,13 +58,6 @@ def columns_of(items):
     if items.y is None:
         return [items.x]
     return [items.x, items.y]
-
-
-def test_one_class_in_one_cluster_is_clustered_rightly():
-    ones = np.ones(3)
-    items = Items("v-measure", ones, ones)
-    assert item_score(items) == 100
-    assert not item_influences(items).any()
 
 
 @pytest.mark.parametrize(

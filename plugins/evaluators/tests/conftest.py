@@ -9,10 +9,13 @@ import json
 import os
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 from sentbed.protocols import ANY_TASK, TextEncoder
 from sentbed_evaluators import glue_files, probing_files
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.probe import Classifier, Outcome
 from sentbed_evaluators.transfer_files import TRANSFER
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -86,6 +89,45 @@ def real_data():
     return root
 
 
+# Classifiers
+
+
+@attrs.frozen
+class Probed:
+    """What one probe was given: its grid, and the features and labels of its parts."""
+
+    grid: str
+    train: Examples
+    development: Examples | None
+    test: Examples
+
+
+@pytest.fixture
+def probed(monkeypatch):
+    """Classifiers predict the class with the nearest mean; the list has what each was given."""
+    probes = []
+
+    def probe(_, examples, classes, folds, grid, progress):
+        def part(rows):
+            return Examples(examples.features[rows], examples.labels[rows])
+
+        progress(1, 1)
+        (fold,) = folds
+        train, test = part(fold.train), part(fold.test)
+        development = part(fold.choices[0][1]) if len(fold.choices) == 1 else None
+        probes.append(Probed(grid, train, development, test))
+        means = []
+        for number in range(classes):
+            means.append(train.features[train.labels == number].mean(axis=0))
+        distances = np.linalg.norm(test.features[:, None] - np.array(means), axis=2)
+        predicted = distances.argmin(axis=1)
+        right = 100 * float((predicted == test.labels).mean())
+        return Outcome(right, 0.0, predicted, test.labels)
+
+    monkeypatch.setattr(Classifier, "probe", probe)
+    return probes
+
+
 # SentEval's transfer tasks
 
 WORDS = (
@@ -106,10 +148,24 @@ WORDS = (
 
 def sentences(n, seed):
     draw = np.random.default_rng(seed)
-    return [
-        " ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}"
-        for i in range(n)
-    ]
+    texts = []
+    for i in range(n):
+        words = draw.choice(WORDS, size=draw.integers(2, 7))
+        texts.append(" ".join(words) + f" {seed}-{i}")
+    return texts
+
+
+def transfer_line(task, i, text):
+    match task:
+        case "SST2":
+            return f"{text}\t{i % 2}"
+        case "SST5":
+            return f"{i % 5} {text}"
+        case "TREC":
+            return f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}"
+        case "MRPC":
+            return f"{i % 2}\t1\t2\t{text}\tnot {text}"
+    return text
 
 
 @pytest.fixture
@@ -121,24 +177,11 @@ def downstream(tmp_path):
         folder.mkdir(parents=True)
         for place, file in enumerate(f for files in task.files.values() for f in files):
             texts = sentences(60, 10 * number + place)
-            match name:
-                case "SST2":
-                    lines = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
-                case "SST5":
-                    lines = [f"{i % 5} {text}" for i, text in enumerate(texts)]
-                case "TREC":
-                    lines = [
-                        f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}"
-                        for i, text in enumerate(texts)
-                    ]
-                case "MRPC":
-                    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-                    lines = [
-                        header,
-                        *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts)),
-                    ]
-                case _:
-                    lines = texts
+            lines = []
+            if name == "MRPC":
+                lines.append("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String")
+            for i, text in enumerate(texts):
+                lines.append(transfer_line(name, i, text))
             (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
     return root
 
@@ -205,7 +248,9 @@ def swag(name, count):
     ]
     rows = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
     for i in range(count):
-        endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
+        endings = []
+        for j in range(4):
+            endings.append(f'"{name}" {i}, ending {j}')
         rows.append(
             [
                 i,
@@ -247,9 +292,9 @@ def cloze(count):
 def questions(name, count):
     lines = []
     for i in range(count):
-        choices = [
-            {"label": label, "text": f"{name} {i} answer {label}"} for label in "ABCDE"
-        ]
+        choices = []
+        for label in "ABCDE":
+            choices.append({"label": label, "text": f"{name} {i} answer {label}"})
         question = {
             "question_concept": "c",
             "choices": choices,
@@ -279,12 +324,6 @@ def emotions(name, count):
         text = f'"{name} {i} ""quoted"""' if i % 7 == 0 else f"{name} {i} of {i % 4}"
         rows.append(f"{text}\t{labels}\tid{i}\n")
     return "".join(rows)
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "sentbench"
 
 
 @pytest.fixture

@@ -7,9 +7,12 @@ import json
 import pytest
 import sentbed_evaluators
 from sentbed.tools import component_of
+from sentbed_evaluators.bitext import Bitext
+from sentbed_evaluators.geometry import Geometry
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
-from sentbed_evaluators.sts import STS
+from sentbed_evaluators.retrieval import Retrieval
+from sentbed_evaluators.sts import STS, SentEvalSTS
 from sentbed_testing import ComponentContract, EvaluatorContract, offered
 
 
@@ -112,3 +115,29 @@ def test_those_that_take_a_second_encoder_say_so(
         "retrieval",
         "bitext",
     ]
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "development"),
+    [
+        (STS("x"), False),
+        (STS("x", split="test"), False),
+        (STS("x", split="dev"), True),
+        (Retrieval("x"), False),
+        (Retrieval("x", split="train"), True),
+        (Bitext(("a", "b")), False),
+        (Bitext(("a", "b"), split="dev"), True),
+        (Geometry(), False),
+        (Geometry(task="SICKR-train"), True),
+        (Geometry("x", task="STSB-dev"), False),
+        (Geometry("x", split="dev"), True),
+        (Geometry(parallel=("a", "b"), split="train"), True),
+        (SentEvalSTS(), False),
+        (SentEvalSTS(("STSB-dev", "SICKR-dev", "SICKR-train")), True),
+        (SentEvalSTS(("STSB-dev", "STSB")), False),
+    ],
+)
+def test_only_data_that_is_said_to_be_for_development_chooses_checkpoints(
+    evaluator, development
+):
+    assert evaluator.development is development

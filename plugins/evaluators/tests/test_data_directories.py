@@ -14,8 +14,8 @@ from sentbed_evaluators import (
 from sentbed_evaluators.geometry import Geometry
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import SentEvalSTS
 from sentbed_evaluators.transfer import SentEvalTransfer
 
 STSB = ["senteval/downstream/STS/STSBenchmark/sts-test.csv"]

@@ -44,17 +44,6 @@ def test_collapsed_vectors_are_those_of_which_no_two_are_apart(spread, rows, see
         assert lowest < 1 - 1e-3 + 1e-6
 
 
-def test_an_encoder_with_vectors_apart_has_not_collapsed():
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(50, 8)).astype(np.float32)
-    assert collapsed(vectors) == collapsed(vectors[:1]) == ""
-    assert collapsed(np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32)) == ""
-    assert equal_cosines(cosines(vectors[:25], vectors[25:])) == ""
-    assert collapsed(np.float32(1) + 1e-4 * vectors).startswith(
-        "the vectors have collapsed: all cosines with"
-    )
-
-
 def test_an_average_with_a_degenerate_task_is_degenerate():
     scores = [
         Score(task, "accuracy", 50.0, {}, degenerate=why)
@@ -109,14 +98,3 @@ def test_vectors_that_are_close_rank_and_equal_ones_do_not():
     equal = (1 + 1e-7 * rng.normal(size=(40, 16))).astype(np.float32)
     assert equal_vectors(equal)
     assert equal_cosines(cosines(equal[:20], equal[20:]))
-
-
-def test_alignment_of_cosines_between_09997_and_1_means_nothing():
-    """As a pooler gave them: before, `alignment` called it the best."""
-    rng = np.random.default_rng(2)
-    vectors = (1 + 0.0115 * rng.normal(size=(60, 64))).astype(np.float32)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert 0.9996 < float((units @ units.T).min()) < 0.9999
-    assert collapsed(vectors).startswith(
-        "the vectors have collapsed: all cosines with their mean are above"
-    )

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from sentbed.helpers import sha256
-from sentbed_evaluators.classifier_dataclasses import Examples
-from sentbed_evaluators.classifier_training import Classifier
+from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.probing_files import TASKS
 
@@ -54,20 +52,16 @@ def test_a_protocol_says_what_makes_the_number_comparable(probing_data, encoder)
     }
 
 
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_the_classifier_is_sentevals_split_one(probing_data, encoder, protocol):
-    (score,) = evaluate(
-        evaluator(probing_data, "Depth", protocol=protocol), encoder
-    ).scores
+def test_the_parts_are_those_of_the_file_in_sentevals_order(
+    probing_data, encoder, probed
+):
+    evaluate(evaluator(probing_data, "Depth"), encoder)
 
-    parts = []
-    for name in ("tr", "va", "te"):
-        part = rows(probing_data, "Depth", name)
-        vectors = encoder.encode([text for *_, text in part])
-        labels = np.array(["ABC".index(label) for _, label, _ in part])
-        parts.append(Examples(vectors, labels))
-
-    outcome = Classifier(protocol).split(*parts, classes=3)
-    assert score.value == outcome.accuracy
-    np.testing.assert_array_equal(score.items.x, outcome.predicted == parts[2].labels)
-    assert score.protocol["classifier"] == Classifier(protocol).describe()
+    (call,) = probed
+    assert call.grid == "split"
+    parts = {"tr": call.train, "va": call.development, "te": call.test}
+    for name, part in parts.items():
+        lines = rows(probing_data, "Depth", name)
+        vectors = encoder.encode([text for *_, text in lines])
+        np.testing.assert_array_equal(part.features, vectors)
+        assert part.labels.tolist() == ["ABC".index(label) for _, label, _ in lines]

@@ -3,14 +3,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
-from sentbed.errors import RecipeError
-from sentbed.tools import Document, structure
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
 
@@ -93,11 +90,10 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
         assert other.items.clusters is not None
         assert len(set(score.items.clusters)) == 20
         # Equal for pairs of one passage, different for others.
-        numbers = [
-            list(dict.fromkeys(other.items.clusters)).index(name)
-            for name in other.items.clusters
-        ]
-        assert numbers == [i // 5 for i in range(20)]
+        names = other.items.clusters.tolist()
+        for start in (0, 5, 10, 15):
+            assert len(set(names[start : start + 5])) == 1
+        assert len(set(names)) == 4
 
 
 @pytest.mark.parametrize("cluster", [None, "", [1], {"a": 1}, 1.5])
@@ -169,38 +165,6 @@ def test_equal_gold_scores_are_an_error(write, encoder):
         evaluate(STS(path=str(path)), encoder)
 
 
-def test_a_missing_file_is_a_problem_and_an_error(tmp_path, encoder):
-    sts = STS(path=str(tmp_path / "nowhere.tsv"))
-    (problem,) = sts.check()
-    assert "does not exist" in problem
-    with pytest.raises(DataError, match="does not exist"):
-        evaluate(sts, encoder)
-
-
-@pytest.mark.parametrize(
-    ("split", "development"),
-    [("train", True), ("dev", True), ("test", False), (None, False)],
-)
-def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_development(
-    write, encoder, split, development
-):
-    path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
-    sts = STS(path=str(path), split=split)
-    assert sts.development is development
-    splits = {score.protocol["split"] for score in evaluate(sts, encoder).scores}
-    assert splits == {split or "whole file"}
-
-
-def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write):
-    write("p.tsv", "")
-    document = Document.of({"path": "p.tsv", "split": "validation"})
-    with pytest.raises(
-        RecipeError,
-        match=r"found 'validation', expected one of `dev`, `test`, `train`",
-    ):
-        structure(document, STS, None, Path())
-
-
 def test_the_protocol_has_the_hash_of_what_was_parsed(write, encoder, monkeypatch):
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
     parsed = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -214,25 +178,3 @@ def test_the_protocol_has_the_hash_of_what_was_parsed(write, encoder, monkeypatc
     monkeypatch.setattr(PairFile, "read", change_afterwards)
     evaluation = evaluate(STS(path=str(path)), encoder)
     assert {score.protocol["data"] for score in evaluation.scores} == {parsed}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "columns", "message"),
-    [
-        (
-            "a.tsv",
-            "sentence1\tsentence2\tscore\na\tb\t1\n",
-            ("sentence1", "sentence2", "scores"),
-            "`scores` is not",
-        ),
-        ("a.csv", "x,y,z\na,b,1\n", ("x", "y", "score"), "`score` is not"),
-        ("a.jsonl", '{"x": "a", "y": "b"}\n', ("x", "y", "z"), "z"),
-        ("a.tsv", "", ("x", "y", "z"), "no pair"),
-    ],
-)
-def test_a_column_that_the_file_lacks_is_a_problem_of_the_recipe(
-    name, content, columns, message, tmp_path
-):
-    (tmp_path / name).write_text(content)
-    (problem,) = STS(str(tmp_path / name), columns).check()
-    assert message in problem

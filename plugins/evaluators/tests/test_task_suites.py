@@ -9,12 +9,12 @@ from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score
 from sentbed_evaluators import glue_files, probing_files
 from sentbed_evaluators._torch import batched_logistic_regression
-from sentbed_evaluators.classifier_training import Classifier
+from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SOURCES
-from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
+from sentbed_evaluators.sts import SentEvalSTS
 from sentbed_evaluators.task_suites import average, task_problems
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 
@@ -177,7 +177,7 @@ SUITES = {
 
 
 @pytest.fixture(params=SUITES)
-def suite(request, cache):
+def suite(request):
     suite = SUITES[request.param]
     data_dir = str(request.getfixturevalue(request.param))
     return attrs.evolve(suite, fields={**suite.fields, "data_dir": data_dir})

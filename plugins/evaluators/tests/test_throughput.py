@@ -87,12 +87,6 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive():
     assert encoder.steps == [("throughput", done, 12) for done in range(1, 13)]
 
 
-def test_all_examples_arrive_at_once_where_no_batch_size_is_given():
-    encoder = Watched()
-    Throughput(examples=70, repeats=1, warmup=0).prepare().evaluate(encoder)
-    assert [len(call) for call in encoder.calls[128]] == [70]
-
-
 def test_the_protocol_says_what_was_timed_and_on_what():
     score, _ = (
         Throughput((16,), (4,), examples=5, repeats=2, warmup=0)

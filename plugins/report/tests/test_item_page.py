@@ -10,7 +10,7 @@ import pytest
 from sentbed import RunError
 from sentbed.protocols import Items
 from sentbed_common import item_score
-from sentbed_report.item_page.item_page import item_pages
+from sentbed_report.item_page.item_page import write_item_pages
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import (
     item_differences,
@@ -38,7 +38,9 @@ def test_the_shares_of_items_sum_to_the_score(statistic, weighted):
     groups = np.repeat([0, 1, 2], [10, 20, 30])
     if statistic == "mean":
         prediction = None
+
     items = Items(statistic, gold, prediction, groups, weighted)
+
     assert item_shares(items).sum() == pytest.approx(item_score(items))
 
 
@@ -46,6 +48,7 @@ def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0():
     gold = np.array([1.0, 1, 0, 0, 1, 0])
     items = Items("f1", gold, np.array([1.0, 0, 0, 1, 1, 0]))
     shares = item_shares(items)
+
     assert shares.sum() == pytest.approx(0, abs=1e-6)
     assert shares[0] > 0 > shares[1]
 
@@ -56,10 +59,14 @@ def test_items_make_the_difference_of_two_cells_the_largest_first():
     items = item_differences([summary], FIRST, SECOND, "STSB")
     place = [column.task for column in summary.columns].index("STSB")
     means = {row.cell: row.cells[place].value or 0.0 for row in summary.rows}
+
     assert items["share"].sum() == pytest.approx(means[SECOND] - means[FIRST])
+
     sizes = items["share"].abs()
+
     assert list(sizes) == sorted(sizes, reverse=True)
     assert sorted(items["item"]) == list(range(200))
+
     run = next(cell for cell in data.cells if cell.name == FIRST).runs[0]
     score = next(score for score in run.scores if score.task == "STSB")
     np.testing.assert_array_equal(items.sort_values("item")["gold"], score.items.x)
@@ -70,6 +77,7 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
         RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"
     ):
         item_differences(summarise(study()), FIRST, SECOND, "STSb")
+
     with pytest.raises(RunError, match="no cell `none` has items of the task `STSB`"):
         item_differences(summarise(study()), FIRST, "none", "STSB")
 
@@ -77,18 +85,13 @@ def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are():
 def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path):
     report = write_study_report(tmp_path, two_cells(several=True)).read_text()
     pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
+
     assert len(pages) == 4 + 2
+
     links = re.findall(r'<a href="([^"#]+)#second=([^"]+)"', report)
+
     assert {page for page, _ in links} == pages
     assert ("pages/senteval-sts-stsb.html", "first%2C%200.05") in links
-
-
-def test_pages_of_an_earlier_report_are_deleted(tmp_path):
-    write_study_report(tmp_path, two_cells(several=True))
-    write_study_report(tmp_path, two_cells())
-    assert {path.name for path in (tmp_path / "pages").iterdir()} == {
-        f"senteval-sts-{task}.html" for task in ("sickr", "sts12", "sts13", "stsb")
-    }
 
 
 def content_of(html):
@@ -99,20 +102,24 @@ def content_of(html):
     return json.loads(content)
 
 
-def test_a_page_has_the_predictions_and_shares_of_the_cells():
+def test_a_page_has_the_predictions_and_shares_of_the_cells(tmp_path):
     data = study(name="</script><script>alert(1)</script>")
-    summaries = summarise(data)
-    page = item_pages(summaries, data)[2].html()
+    (summary,) = summarise(data)
+    (linked,) = write_item_pages(tmp_path, data, [summary])
+    page = (tmp_path / linked.columns[2].address).read_text()
+
+    assert "items of STSB (spearman)" in page
     assert "<script>alert" not in page
+
     document = content_of(page)
-    assert (document["task"], document["metric"], document["left"]) == (
-        "STSB",
-        "spearman",
-        0,
-    )
-    assert [cell["name"] for cell in document["cells"]] == [
-        cell.name for cell in data.cells
-    ]
+
+    assert document["left"] == 0
+
+    first, *_ = document["cells"]
+
+    assert first["name"] == data.baseline
+
     shares = {cell["name"]: sum(cell["shares"]) for cell in document["cells"]}
-    means = {row.cell: row.cells[2].value for row in summaries[0].rows}
+    means = {row.cell: row.cells[2].value for row in summary.rows}
+
     assert shares == pytest.approx(means, abs=0.01)

@@ -32,10 +32,12 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
     text = RECIPE.replace('use = "gap"', 'use = "nearness"')
     out = tmp_path / "out"
     result = run(load(text), out, plugins)
+
     assert result.report == out / "report.html"
 
     before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
     kept = attach_items(out, (before, after))
+
     assert [item_score(score.items) for score in kept if score.items] == [
         before.value,
         after.value,
@@ -43,9 +45,12 @@ def test_a_run_says_how_sure_its_scores_are(load, plugins, tmp_path):
 
     report = json.loads((out / "report.json").read_text())
     low, high = report["scores"][0]["interval"]
+
     assert low < before.value < high
     assert "interval" not in report["scores"][1]
+
     change = report["scores"][2]["change"]
+
     assert change["difference"] == pytest.approx(after.value - before.value)
     assert (out / "tables" / "nearness.md").is_file()
 
@@ -59,6 +64,7 @@ def test_the_tables_of_a_run_are_made_once(load, plugins, tmp_path, monkeypatch)
 
     monkeypatch.setattr(scores_section, "summarise", counted)
     run(load(RECIPE), tmp_path / "out", plugins)
+
     assert len(calls) == 1
 
 

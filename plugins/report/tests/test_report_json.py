@@ -24,6 +24,7 @@ PROTOCOL = {
 
 def test_json_has_its_keys():
     document = json.loads(to_json(full()))
+
     assert list(document) == [
         *("name", "status", "error", "warnings", "started", "seconds"),
         *("scores", "expected", "stages", "manifest"),
@@ -49,11 +50,15 @@ def test_json_has_intervals_where_scores_have_items():
         if share is not None:
             measured = attrs.evolve(measured, items=hits(share, 1))
         scores.append(measured)
+
     data = attrs.evolve(EMPTY, scores=tuple(scores))
     start, end, other = json.loads(to_json(data))["scores"]
+
     assert start["interval"] == list(data.intervals[0].interval)
     assert "change" not in start
+
     change = data.intervals[1].change
+
     assert end["change"] == {
         "difference": change.difference,
         "interval": list(change.interval or ()),
@@ -75,6 +80,7 @@ def test_json_has_null_for_what_is_not_finite():
         manifest={"x": [math.nan]},
     )
     document = json.loads(to_json(data), parse_constant=refuse)
+
     assert document["seconds"] is None
     assert document["scores"][0]["value"] is None
     assert document["scores"][0]["protocol"]["evaluator"]["threshold"] is None
@@ -106,4 +112,5 @@ class Level(enum.IntEnum):
 )
 def test_values_become_plain_json(value, expected):
     assert plain(value) == expected
+
     json.dumps(plain(value), allow_nan=False)

@@ -120,5 +120,5 @@ def test_a_degenerate_score_is_marked_and_not_tested(write_run):
         write_run("one", constant),
         write_run("two", score("MR", 81.0, items=items_with(2))),
     ).output
-    assert "neither ranked nor tested (one: MR): all predictions are the same" in text
+    assert "neither ranked nor tested: all predictions are the same" in text
     assert "Not tested (two): a score is not finite." in text

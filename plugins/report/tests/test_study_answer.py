@@ -40,6 +40,7 @@ def answers(data):
     for line in answer_lines(data, summaries, select(data, summaries)):
         question = line.question or question
         lines.setdefault(question, []).append(line.answer)
+
     return lines
 
 
@@ -53,8 +54,11 @@ def results(data):
 def test_a_clear_winner(study_of, baseline):
     data = study_of(around(LEVELS), [POOLER], baseline, items=True)
     lines = answers(data)
+
     assert [*lines] == ["Best", NOT_WORSE]
+
     (best,) = lines["Best"]
+
     assert best.startswith("mean: 80.02 accuracy on MR [")
     assert best.endswith(
         "], chosen on the test set, so biased upwards, as the best of 3"
@@ -70,6 +74,7 @@ def test_a_clear_winner(study_of, baseline):
 def test_a_tie(study_of):
     data = study_of(around(ALIKE), [POOLER], "first", items=True)
     lines = answers(data)
+
     assert lines["Best"][0].startswith("last: 80.12 accuracy on MR [")
     assert lines[NOT_WORSE] == ["mean (1 of 2)"]
     assert results(data) == [
@@ -88,6 +93,7 @@ def test_rows_of_another_encoder_are_compared_with_the_best_cell(study_of):
 
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     data = with_added(data, lambda run: scores[run.seed], "first")
+
     assert (
         "mean is not the best on the test set: first/other better"
         in (answers(data)["Warnings"])
@@ -100,9 +106,11 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     for cell, of_seeds in numbers.items():
         for seed, scores in of_seeds.items():
             scores.update(test[cell][seed])
+
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
     lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
     (best,) = lines["Best"]
+
     assert best.startswith("mean: 65.02 accuracy on MR [")
     assert best.endswith("], the best of 3 on development data")
     assert lines["Warnings"] == [
@@ -113,6 +121,7 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of):
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, "mean", degenerate="one class only"))
+
     assert lines["Best"][0].startswith("last: 70.10 accuracy on MR [")
     assert "degenerate scores of mean: one class only" in lines["Warnings"]
 
@@ -122,8 +131,11 @@ def test_a_failed_run_is_the_first_warning(study_of):
     numbers["mean"][2] = {}
     data = study_of(numbers, [POOLER], "first", {"mean": "failed"}, items=True)
     lines = answers(data)
+
     assert lines["Best"][0].startswith("last: ")
+
     failed, few, *_ = lines["Warnings"]
+
     assert failed == "1 of 9 runs failed"
     assert few.startswith("2 seeds only (mean)")
 
@@ -136,11 +148,16 @@ def test_while_runs_are_open_nothing_is_claimed_about_the_best(study_of, begun):
     if not begun:
         numbers = {cell: {1: {}, 2: {}} for cell in LEVELS}
         statuses = dict.fromkeys(LEVELS, "waiting")
+
     data = study_of(numbers, [POOLER], "first", statuses, items=True)
     lines = answers(data)
+
     assert [*lines] == ["Warnings"]
+
     waiting, *_ = lines["Warnings"]
+
     assert waiting in ("1 of 9 runs waiting", "6 of 6 runs waiting")
+
     if begun:
         assert {tone for _, tone, _ in results(data)} == {""}
 
@@ -148,6 +165,7 @@ def test_while_runs_are_open_nothing_is_claimed_about_the_best(study_of, begun):
 def test_one_cell_has_nothing_to_be_compared_with(study_of):
     data = study_of(around({"mean": 80.0}), [POOLER], "mean", items=True)
     lines = answers(data)
+
     assert [*lines] == ["Best"]
     assert lines["Best"][0].endswith("]")
 
@@ -155,6 +173,7 @@ def test_one_cell_has_nothing_to_be_compared_with(study_of):
 def test_an_axis_that_changes_no_score_is_named(study_of):
     scores = {seed: {"MR": 60.0 + seed} for seed in (1, 2, 3)}
     lines = answers(study_of({"first": scores, "mean": scores}, [POOLER], "first"))
+
     assert any("axis `pooler` changes no score" in line for line in lines["Warnings"])
 
 
@@ -165,7 +184,9 @@ def test_untrained_weights_are_a_warning(study_of):
         stages = [{"name": "s", "best_step": 0, "validations": [[0, 1.0]]}]
         runs = [attrs.evolve(run, record={"stages": stages}) for run in cell.runs]
         cells.append(attrs.evolve(cell, runs=tuple(runs)))
+
     lines = answers(attrs.evolve(data, cells=tuple(cells)))
+
     assert lines["Warnings"] == [
         "training did not help in 9 of 9 runs: no validation beat the initial score, so the initial weights were "
         "kept"
@@ -176,6 +197,7 @@ def test_many_cells_are_not_compared(study_of, monkeypatch):
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     monkeypatch.setattr(rank_groups, "MOST_ROWS", 2)
     lines = answers(data)
+
     assert NOT_WORSE not in lines
     assert lines["Warnings"][0].startswith("no differences are tested: ")
     assert [tone for _, tone, _ in results(data)] == ["", "", ""]

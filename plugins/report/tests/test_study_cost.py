@@ -1,4 +1,4 @@
-"""Cost of a whole study: sums by hand, the section, columns and exports."""
+"""Cost of a whole study: sums by hand, columns and exports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.runs_section import summary_line
-from sentbed_report.study_page.study_cost_section import study_cost_section
 
 PRE = RunCost(100.0, 80.0, None, 300.0, None, 10_000, 2.0, 2.0)
 """What stages take that all cells begin with; the next ones are those of two of them."""
@@ -40,8 +39,10 @@ def study(study_of):
             shared = {}
             if share:
                 shared["pre-1"] = PRE
+
             if share and run.cell != "c":
                 shared["mid-2"] = MID
+
             return attrs.evolve(run, cost=RecordedCost(own_cost, shared))
 
         return attrs.evolve(data, cells=with_runs(data.cells, with_cost))
@@ -51,6 +52,7 @@ def study(study_of):
 
 def test_shared_stages_are_counted_once(study):
     cost = study_cost(study())
+
     assert cost.seconds == 100 + 10 + 1 + 2 + 4
     assert cost.tokens == 11_000 + 700
     assert cost.device_seconds is None
@@ -62,38 +64,35 @@ def test_runs_with_fresh_seeds_cost_too(study):
     fresh = attrs.evolve(chosen.runs[0], seed=7)
     chosen = attrs.evolve(chosen, confirmation=(fresh,))
     cost = study_cost(attrs.evolve(data, cells=(chosen, *others)))
+
     assert cost.seconds == 110 + 1 + 1 + 2 + 4
 
 
-def test_the_section_has_what_is_known_and_is_absent_without_it(study):
-    data = study(share=False)
-    (table,) = study_cost_section(data).tables
-    headings = [column.task for column in table.columns]
-    assert headings == ["time of runs", "processor time", "tokens trained on"]
-    amounts = [cell.value for cell in table.rows[0].cells]
-    assert amounts == [7.0, 3.5, 700]
-    assert summary_line(data).endswith(" 7.0 s of runs.")
-
-    cells = with_runs(data.cells, lambda run: attrs.evolve(run, cost=None))
-    assert study_cost_section(attrs.evolve(data, cells=cells)) is None
+def test_the_page_says_how_long_all_runs_took(study):
+    assert summary_line(study(share=False)).endswith(" 7.0 s of runs.")
 
 
 def test_costs_of_runs_are_columns_beside_the_scores(study, tmp_path):
     data = study(cost="run-processor-seconds")
     scores, costs = summarise(data)
+
     assert (scores.evaluator, costs.evaluator) == ("transfer", "run-cost")
+
     # Shared stages count in full: the cell would take them alone.
     tasks = [column.task for column in costs.columns]
     seconds = costs.rows[0].cells[tasks.index("run-seconds")]
     memory = costs.rows[0].cells[tasks.index("run-memory")]
+
     assert (seconds.value, memory.value) == (111, 300)
     assert not any(column.ranked for column in costs.columns)
+
     write_exports(tmp_path, data)
     text = (tmp_path / "tables" / "scores.csv").read_text()
     tokens = {}
     for line in csv.DictReader(text.splitlines()):
         if line["task"] == "run-tokens":
             tokens[line["cell"]] = line["value"]
+
     assert tokens == {"a": "11100.0", "b": "11200.0", "c": "10400.0"}
 
 
@@ -106,9 +105,12 @@ def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
 
 def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(run_of, tmp_path):
     path = run_of("a")
+
     assert read_run(path, "a", 1, tmp_path).cost is None
+
     record = json.loads((path / "report.json").read_text())
     record["sections"] = {"run-cost": {"columns": ["cost"], "rows": []}}
     (path / "report.json").write_text(json.dumps(record))
+
     with pytest.raises(RunError, match=r"report\.json` cannot be read"):
         read_run(path, "a", 1, tmp_path)

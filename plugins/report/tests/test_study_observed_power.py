@@ -78,18 +78,3 @@ def test_the_spread_over_items_is_their_mean_variance():
 def test_without_comparisons_under_two_seeds_nothing_is_known(data):
     assert observed_power(summarise(data)) == ()
     assert power_section(data, summarise(data)) is None
-
-
-def test_where_all_columns_are_corrected_together_all_their_tests_count(study_of):
-    numbers = {
-        "base": {1: {"A": 70.0, "B": 60.0}, 2: {"A": 70.0, "B": 60.0}},
-        "cell": {1: {"A": 71.0, "B": 61.0}, 2: {"A": 71.2, "B": 61.2}},
-    }
-    data = study_of(numbers, baseline="base", family="study")
-    summaries = summarise(data)
-    (power,) = observed_power(summaries)
-    # Two tasks and their average.
-    assert (power.comparisons, power.shares) == (1, 3)
-    section = power_section(data, summaries)
-    assert section.sentences[0].endswith("comparisons of all columns together.")
-    assert "The p-values of all columns are corrected together" in section.notes[0]

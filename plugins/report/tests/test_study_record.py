@@ -49,7 +49,6 @@ def test_a_study_is_read_as_it_was_written(tmp_path):
         ("name", 3),
         ("axes", [{"name": "a", "labels": ["x"], "numbers": ["1"]}]),
         ("baseline", True),
-        ("family", "row"),
         ("decide", {"confirm": 1}),
         ("cells", [{"name": "a", "labels": [], "differences": [], "runs": []}]),
         (

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import pytest
 from sentbed_studies import study_jobs
-from sentbed_studies.study_jobs import Job
+from sentbed_studies.shared_work_plan import Task
 
-Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
+Fail: TypeAlias = Callable[[Callable[[Task], BaseException | None]], None]
 
 
 @pytest.fixture(scope="session")
@@ -50,15 +50,15 @@ def directory(tmp_path):
 
 @pytest.fixture
 def fail(monkeypatch):
-    """Let jobs of a study fail with the errors that a function returns."""
+    """Let tasks of a study fail with the errors that a function returns."""
     work = study_jobs._run
 
     def install(error_of):
-        def run(place, plugins, job, *rest):
-            error = error_of(job)
+        def run(place, plugins, task, *rest):
+            error = error_of(task)
             if error is not None:
                 raise error
-            work(place, plugins, job, *rest)
+            work(place, plugins, task, *rest)
 
         monkeypatch.setattr(study_jobs, "_run", run)
 

@@ -61,8 +61,8 @@ def study_with(put):
 def run(study_with, directory):
     """Run the study with these evaluations, and return the scores of each run, as the report has them."""
 
-    def run(*evaluations, keep="best", retrain=False):
-        run_study(study_with(*evaluations, keep=keep), directory, retrain=retrain)
+    def run(*evaluations, keep="best"):
+        run_study(study_with(*evaluations, keep=keep), directory)
         scores = {}
         for cell in read_data(directory).cells:
             for of_cell in cell.runs:
@@ -177,46 +177,15 @@ def test_an_encoder_that_was_not_saved_fails_its_own_evaluation_alone(
     assert run(GAP, of_en) == whole
 
 
-def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run, run_anew):
+def test_without_a_kept_encoder_a_cell_is_trained_again_once_its_run_is_removed(
+    run, run_anew, directory
+):
     before = run(GAP, keep="scores")
-    with pytest.raises(
-        RunError, match=r"2 runs of .* have kept no encoder, .* \(`--retrain`\)"
-    ):
+    with pytest.raises(RunError, match="has kept no encoder to evaluate; remove it"):
         run(GAP, NEARNESS, keep="scores")
     assert run(GAP, keep="scores") == before
-    assert run(GAP, NEARNESS, keep="scores", retrain=True) == run_anew(GAP, NEARNESS)
-
-
-def test_a_cell_is_there_until_it_is_its_turn_to_be_trained_again(run, directory, fail):
-    run(GAP, keep="scores")
-
-    def full_disk(job):
-        if job.stages is None:
-            return RunError("the disk is full")
-        return None
-
-    fail(full_disk)
-    with pytest.raises(RunError, match="the disk is full"):
-        run(GAP, NEARNESS, keep="scores", retrain=True)
-    statuses = [cell.runs[0].status for cell in read_data(directory).cells]
-    assert statuses == ["waiting", "finished"]
-
-
-def test_runs_with_fresh_seeds_are_trained_again_too(put, directory):
-    near = NEARNESS.replace('"start", ', "")
-    axes = AXES.replace("KEEP", 'keep = "scores"\ndecide = DECIDE').replace(
-        "DECIDE", '{ test_data = true, tasks = ["near"], confirm = 2 }'
-    )
-    before = read_study(put("study.toml", RECIPE + near + axes))
-    run_study(before, directory)
-    more = read_study(put("study.toml", RECIPE + near + GAP + axes))
-    run_study(more, directory, retrain=True)
-    evaluators = set()
-    for cell in read_data(directory).cells:
-        for of_cell in (*cell.runs, *cell.confirmation):
-            evaluators.add((of_cell.seed, *(s.evaluator for s in of_cell.scores)))
-    assert {seed for seed, *_ in evaluators} == {1, 2, 3}
-    assert all({"gap", "nearness"} <= {*names} for _, *names in evaluators)
+    shutil.rmtree(directory / "runs")
+    assert run(GAP, NEARNESS, keep="scores") == run_anew(GAP, NEARNESS)
 
 
 @pytest.fixture
@@ -285,19 +254,10 @@ def plan(directory, *more):
 
 
 @pytest.mark.usefixtures("run_with_gap")
-def test_the_plan_says_what_is_added_left_out_and_trained_again(study_with, directory):
+def test_the_plan_says_what_is_added_and_left_out(study_with, directory):
     study_with(NEARNESS, GAP)
     lines = plan(directory)
-    assert (
-        lines[0]
-        == "study towers: 2 cells x 1 seed = 2 runs, 0 finished, 2 trained that lack evaluations"
-    )
+    assert lines[0] == "study towers: 2 cells x 1 seed = 2 runs, 0 finished"
     assert "evaluated, not trained again: 2 finished runs, with `nearness`" in lines
     lines = plan(directory, "--set", "stage.pairs.batch_size=3")
     assert "left out: 2 finished runs under other keys; they stay on disk" in lines
-    for encoder in directory.glob("runs/*/encoder"):
-        shutil.rmtree(encoder)
-    (line,) = (line for line in plan(directory) if "--retrain" in line)
-    assert line.startswith(
-        "to be trained again (`--retrain`): 2 finished runs, which have kept no encoder"
-    )

@@ -10,6 +10,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._toml import parse
 from sentbed_studies.axes import (
     baseline_of,
+    cell_document,
     combinations,
     matches,
     read_axes,
@@ -118,6 +119,17 @@ def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_
     written, setting
 ):
     assert axis(f"l = {written}").settings == {"l": setting}
+
+
+def test_the_lines_of_a_file_are_labels_after_the_values():
+    file_axis = axis(
+        'path = "encoder.prompt"\nvalues = [{}]\nlabels = ["none"]\nfile = "data:f.txt"\nlines = 2'
+    )
+    assert file_axis.settings == {
+        "none": {"encoder.prompt": {}},
+        "1": {"encoder.prompt": {"file": "data:f.txt", "line": 1}},
+        "2": {"encoder.prompt": {"file": "data:f.txt", "line": 2}},
+    }
 
 
 def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
@@ -234,6 +246,11 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
             "the values are tables without `use`; give the axis `labels`, one for each value",
         ),
         (
+            'path = "p"\nfile = "f.txt"',
+            "`file` is 'f.txt' and `lines` is None; give the file of the prompts, and the number of its lines "
+            "that are labels",
+        ),
+        (
             "",
             "the axis has no labels; give it `path` and `values`, or a table for each label",
         ),
@@ -294,23 +311,20 @@ def test_every_combination_is_a_cell_and_the_last_axis_changes_fastest():
         "large, 0.2",
         "large, 0.3",
     ]
-    cell = cells(TWO)[4]
-    assert cell.labels == {"size": "large", "lr": "0.2"}
-    assert cell.settings == {
-        "encoder.backbone.size": "large",
-        "stage.0.optimizer.lr": 0.2,
-    }
-    assert cell.axes == {"encoder.backbone.size": "size", "stage.0.optimizer.lr": "lr"}
+    assert cells(TWO)[4].labels == {"size": "large", "lr": "0.2"}
 
 
 def test_a_later_axis_has_the_last_word_on_a_path():
-    first = '[study.axes.a]\nx = { "p" = 1, "q.r.s" = 1 }\n'
-    both, alone = cells(
-        f'{first}[study.axes.b]\ny = {{ "q.r" = {{ t = 2 }}, "p" = 2 }}\nz = {{}}\n'
+    _, axes, _ = read(
+        '[study.axes.a]\nx = { "p" = 1, "q.r.s" = 1 }\n'
+        '[study.axes.b]\ny = { "q.r" = { t = 2 }, "p" = 2 }\nz = {}\n'
     )
-    assert list(both.settings.items()) == [("q.r.s", 1), ("q.r", {"t": 2}), ("p", 2)]
-    assert both.axes == {"q.r.s": "a", "q.r": "b", "p": "b"}
-    assert list(alone.settings.items()) == [("p", 1), ("q.r.s", 1)]
+    recipe = parse(b"p = 0\nq.r.s = 0\n", "s.toml")
+    both, problems_of_both = cell_document(recipe, axes, {"a": "x", "b": "y"})
+    alone, problems_of_alone = cell_document(recipe, axes, {"a": "x", "b": "z"})
+    assert (problems_of_both, problems_of_alone) == ([], [])
+    assert both.data == {"p": 2, "q": {"r": {"t": 2}}}
+    assert alone.data == {"p": 1, "q": {"r": {"s": 1}}}
 
 
 def test_ranks_are_within_axes_that_there_are():

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import ClassVar
 
 import attrs
 import pytest
 from sentbed import DataError, FilePath
-from sentbed._files import sha256
 from sentbed.protocols import Evaluate, Evaluator
 from sentbed_studies.cell_keys import CellKeys
 from toy_plugin import RECIPE
@@ -181,23 +179,3 @@ def test_a_hub_id_is_none_of_the_directories_here(key, put, monkeypatch, tmp_pat
         assert key(*hub) == of_hub
         of_local.add(key(*local))
     assert len(of_local - {of_hub}) == 3
-
-
-def test_a_file_is_read_once_a_process_until_it_changes(key, put, monkeypatch):
-    read = []
-    monkeypatch.setattr(
-        "sentbed_studies.cell_keys.sha256",
-        lambda path: read.append(path) or sha256(path),
-    )
-    file = put("rows.tsv", "anchor\tpositive\none\ttwo\n")
-    for _ in range(2):
-        key(TABLE)
-    # What has just been written may change again under the same time.
-    assert read == [file] * 2
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    before = {key(TABLE) for _ in range(3)}
-    assert read == [file] * 3
-    put("rows.tsv", "anchor\tpositive\none\tsix\n")
-    os.utime(file, (1_000_000_001, 1_000_000_001))
-    assert key(TABLE) not in before
-    assert read == [file] * 4

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from sentbed._registry.registry import load_plugins
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_cost import study_cost
 from sentbed_studies import load_study
-from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from toy_plugin import TOWERS, SgdTrainer
 
@@ -44,11 +41,7 @@ def shared(study, copied):
 
 
 def test_a_run_records_what_its_shared_stages_took(study, shared, tmp_path):
-    run_study(
-        study,
-        tmp_path / "alone",
-        work=plan_work(study.cells, CellKeys(load_plugins()), False),
-    )
+    run_study(study, tmp_path / "alone", share=False)
     together, alone = read_data(shared), read_data(tmp_path / "alone")
     costs = {}
     for directory in (shared / "shared").iterdir():

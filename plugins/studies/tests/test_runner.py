@@ -5,17 +5,12 @@ import shutil
 
 import attrs
 import pytest
-from sentbed._registry.registry import load_plugins
-from sentbed._run import runner
 from sentbed.errors import RecipeError, RunError
 from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
-from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.write_study_directory import write_study
 from toy_plugin import TOWERS
 
 AXES = """
@@ -71,13 +66,6 @@ def scores_of(directory):
     return scores
 
 
-def run_alone(study, directory):
-    """Run a study whose cells share nothing."""
-    run_study(
-        study, directory, work=plan_work(study.cells, CellKeys(load_plugins()), False)
-    )
-
-
 def keeping(study, keep):
     return attrs.evolve(study, table=attrs.evolve(study.table, keep=keep))
 
@@ -88,7 +76,7 @@ def test_shared_stages_change_no_score(put, tmp_path):
     study = keeping(read_study(put("study.toml", TOWERS + axes)), "all")
     lines = []
     run_study(study, tmp_path / "shared", say=lines.append)
-    run_alone(study, tmp_path / "alone")
+    run_study(study, tmp_path / "alone", share=False)
     scores = scores_of(tmp_path / "shared")
     assert scores == scores_of(tmp_path / "alone")
     assert len(set(map(tuple, scores.values()))) == 4
@@ -176,7 +164,7 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
         put("more.toml", recipe.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]"))
     )
     run_study(more, directory)
-    run_alone(more, tmp_path / "alone")
+    run_study(more, tmp_path / "alone", share=False)
     assert len(scores_of(directory)) == 3
     assert scores_of(directory) == scores_of(tmp_path / "alone")
 
@@ -250,7 +238,7 @@ def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(
         run_study(study, directory)
     assert read_data(directory).finished == 2
     (outcome,) = run_study(study, directory, keep_going=True).failed
-    assert (str(outcome.job), outcome.error) == (
+    assert (str(outcome.task), outcome.error) == (
         "0.25, 0.0, seed 1",
         "the disk is full",
     )
@@ -349,21 +337,6 @@ def test_another_study_in_the_same_directory_is_refused(one_cell, put):
     assert scores_of(one_cell) == before
 
 
-def test_a_study_whose_recipe_another_process_has_replaced_ends_with_an_error(
-    study, directory, put
-):
-    text = (TOWERS + AXES).replace("[0.5, 0.25]", "[0.5, 0.125]")
-    other = read_study(put("other.toml", text))
-    work = plan_work(other.cells, CellKeys(load_plugins()), True)
-
-    def replace(line):
-        write_study(directory, other, work)
-
-    with pytest.raises(RunError, match="another process has written another recipe"):
-        run_study(study, directory, only=ONE_CELL, say=replace)
-    assert read_data(directory).finished == 1
-
-
 def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
     directory.mkdir()
     (directory / "thesis.tex").touch()
@@ -371,14 +344,6 @@ def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
         run_study(study, directory)
     with pytest.raises(RunError, match=r"is no study \(no `study.json` in it\)"):
         read_data(directory)
-
-
-@pytest.mark.parametrize("file", ["study.toml", ".study.json.k2j4h5g6"])
-def test_a_directory_whose_making_was_cut_short_is_taken_up(file, study, directory):
-    directory.mkdir()
-    (directory / file).touch()
-    run_study(study, directory, only=ONE_CELL)
-    assert read_data(directory).finished == 1
 
 
 # --- what goes on ------------------------------------------------------------------------------------------
@@ -391,20 +356,3 @@ def test_a_run_whose_manifest_is_damaged_begins_anew(manifest, study, one_cell):
     (run / "manifest.json").write_text(manifest)
     run_study(study, one_cell, only=ONE_CELL)
     assert scores_of(one_cell) == before
-
-
-def test_a_study_that_was_stopped_may_be_renamed(study, directory, put, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(runner, "_evaluate", stop)
-        with pytest.raises(KeyboardInterrupt):
-            run_study(study, directory, only=ONE_CELL)
-    renamed = read_study(
-        put(
-            "study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')
-        )
-    )
-    assert run_study(renamed, directory, only=ONE_CELL).failed == ()
-    assert read_data(directory).finished == 1

@@ -23,13 +23,12 @@ from sentbed.tools import run_in
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_studies.shared_forward_passes import (
-    KeptEncoders,
-    SharedBackbone,
     SharedCache,
+    SharedPass,
     share_passes,
 )
 from sentbed_workbench.vector_cache import SEGMENT
-from toy_plugin import RECIPE, Characters, Engine, Gap, Lottery, Placed, quicken
+from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
 START = RECIPE.index("[[stage]]")
 PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace(
@@ -112,7 +111,7 @@ def companions(encoder, recipes):
 
 
 def accompanied(encoder, recipes):
-    companions = SharedBackbone(encoder)
+    companions = SharedPass(encoder)
     for recipe in recipes:
         companions.add(recipe.encoders["encoder"], 5)
     return companions
@@ -132,7 +131,7 @@ def kept(encoder, store, texts, shared=None):
         return Evaluation((), 0.0)
 
     prepared = Prepared({"texts": Texts(texts)}, score)
-    store.backbones = [shared] if shared else []
+    store.passes = [shared] if shared else []
     encoder.evaluate(Gap(), "e", store=store, prepared=prepared)
     return encoded[0]
 
@@ -191,24 +190,6 @@ def build_alone(companion):
     return vectors
 
 
-def test_a_segment_that_is_there_is_not_written_again(encoder, companions, store):
-    second = companions.others[1]
-    kept(second, store, TEXTS)
-    (path,) = segments(store)
-    before = path.stat().st_mtime_ns
-    kept(encoder, store, TEXTS, companions)
-    assert path.stat().st_mtime_ns == before
-    assert len(segments(store)) == len(HEADS)
-
-
-def test_companions_of_equal_vectors_are_one(recipes, store):
-    encoder = build_encoder(recipes[0])
-    companions = accompanied(encoder, (recipes[0], recipes[1], recipes[1]))
-    kept(encoder, store, TEXTS, companions)
-    assert spaces(store) == names(companions)
-    assert len(segments(store)) == 2
-
-
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
     encoder,
     companions,
@@ -218,12 +199,6 @@ def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
     monkeypatch.delattr(Placed, "fingerprint")
     encode_through_store(encoder, store, companions)
     assert (Several.passes, segments(store)) == ([], [])
-
-
-def test_an_engine_without_a_way_has_no_companions(recipes, monkeypatch):
-    monkeypatch.delattr(Placed, "beside")
-    companions = accompanied(build_encoder(recipes[0]), recipes[1:2])
-    assert (companions.others, companions.spaces) == ([], [])
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
@@ -259,15 +234,6 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     assert len(segments(store)) == 1
 
 
-def test_progress_goes_to_the_end_and_not_beyond(encoder, companions, store):
-    progress = []
-    store.passes = [companions]
-    encoder.evaluate(
-        Gap(), "e", progress=lambda *part: progress.append(part), store=store
-    )
-    assert progress[-1] == ("encode", 2, 2)
-
-
 # --- runs --------------------------------------------------------------------------------------------------
 
 
@@ -275,16 +241,13 @@ def test_progress_goes_to_the_end_and_not_beyond(encoder, companions, store):
 def executed(tmp_path, plugins):
     count = 0
 
-    def go(recipe, *beside, kept=None):
+    def go(recipe, *beside):
         nonlocal count
         count += 1
         directory = tmp_path / f"run-{count}"
         directory.mkdir()
-        share = partial(share_passes, recipe, beside, kept=kept)
-        built = kept.built(recipe) if kept else {}
-        result = run_in(recipe, directory, plugins, built, share)
-        if kept:
-            kept.saved(recipe, directory)
+        share = partial(share_passes, recipe, beside)
+        result = run_in(recipe, directory, plugins, share)
         return result.scores, json.loads((directory / "manifest.json").read_text())[
             "cache"
         ]
@@ -313,63 +276,6 @@ def test_runs_that_share_have_the_scores_of_runs_of_their_own(
         {"taken": 0, "encoded": 2},
         *[{"taken": 2, "encoded": 0}] * (len(HEADS) - 1),
     )
-
-
-def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
-    recipes,
-    executed,
-    tmp_path,
-    monkeypatch,
-):
-    built = []
-    hashed = []
-
-    def build(self, context, build=Characters.build):
-        built.append(self)
-        return build(self, context)
-
-    def fingerprint(self, fingerprint=Placed.fingerprint):
-        hashed.append(self)
-        return str(fingerprint(self))
-
-    monkeypatch.setattr(Characters, "build", build)
-    monkeypatch.setattr(Placed, "fingerprint", fingerprint)
-    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "alone"))
-    alone = [executed(recipe)[0] for recipe in recipes]
-    assert len(built) == len(recipes)
-    built.clear()
-    hashed.clear()
-    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
-    kept = KeptEncoders()
-    together = [
-        executed(recipe, *recipes[i + 1 :], kept=kept)[0]
-        for i, recipe in enumerate(recipes)
-    ]
-    assert together == alone
-    assert len(built) == 1
-    # The transform is fitted anew in its own run.
-    assert len(hashed) == len(recipes) + 1
-    for number in range(1, len(recipes) + 1):
-        first, second = (
-            tmp_path / f"run-{n}" / "encoder" for n in (number, number + len(recipes))
-        )
-        assert files(first) == files(second) != {}
-
-
-def files(directory):
-    return {
-        str(p.relative_to(directory)): p.read_bytes()
-        for p in directory.rglob("*")
-        if p.is_file()
-    }
-
-
-def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(recipes, executed):
-    kept = KeptEncoders()
-    executed(recipes[0], *recipes[1:], kept=kept)
-    (encoder,) = kept.built(recipes[1]).values()
-    encoder.engine.token_budget -= 1
-    assert kept.built(recipes[1]) == {}
 
 
 def test_a_recipe_that_must_not_share_gets_no_vectors(recipes, executed):

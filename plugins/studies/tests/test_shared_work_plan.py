@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sentbed._recipe.recipe import first_stages
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.shared_work_plan import chain, plan_work
+from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
 from toy_plugin import TOWERS, Characters
 
@@ -16,17 +16,17 @@ def make(put, plugins):
         study = read_study(
             put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins
         )
-        return study, plan_work(study.cells, CellKeys(plugins), share)
+        return study, plan_work("towers", study.runs, CellKeys(plugins), share)
 
     return plan
 
 
 def names(prefix):
-    return [stage.name for stage in prefix.recipe.stage[: prefix.count]]
+    return [stage.name for stage in prefix.recipe.stage[: prefix.stages]]
 
 
 def cells_of(work, prefix):
-    return tuple(str(task) for task in work.tasks if prefix in chain(task.above))
+    return tuple(str(task) for task in work.tasks if prefix in task.before)
 
 
 LATE = '[study.axes.lr]\npath = "stage.tune.optimizer.lr"\nvalues = [0.5, 0.25]\n'
@@ -37,22 +37,20 @@ def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
     make,
 ):
     _, work = make(LATE)
-    assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
-    assert [cells_of(work, prefix) for prefix in work.prefixes] == [
+    assert [names(prefix) for prefix in work.shared_stages] == [["pairs"]] * 2
+    assert [cells_of(work, prefix) for prefix in work.shared_stages] == [
         ("0.5, seed 1", "0.25, seed 1"),
         ("0.5, seed 2", "0.25, seed 2"),
     ]
-    assert all(task.above in work.prefixes for task in work.tasks)
+    assert all(task.above in work.shared_stages for task in work.tasks)
     assert {
-        task.above.recipe.run.seed == task.cell.seed
-        for task in work.tasks
-        if task.above
+        task.above.recipe.run.seed == task.run.seed for task in work.tasks if task.above
     } == {True}
 
 
 def test_cells_that_differ_in_the_first_stage_share_nothing(make):
     _, work = make(EARLY)
-    assert work.prefixes == ()
+    assert work.shared_stages == []
     assert [task.above for task in work.tasks] == [None] * 4
 
 
@@ -66,16 +64,16 @@ twice = { evaluate = [
 
 
 def test_cells_that_differ_in_evaluation_alone_are_one_run(make):
-    study, work = make(AGAIN)
-    assert [len(task.cells) for task in work.tasks] == [2, 2]
-    assert work.prefixes == ()
-    once, twice = study.cells[0], study.cells[2]
+    _, work = make(AGAIN)
+    assert [len(task.runs) for task in work.tasks] == [2, 2]
+    assert work.shared_stages == []
     (task, _) = work.tasks
+    once, twice = task.runs
+    assert (once.name, twice.name) == ("once", "twice")
     # The evaluation before and after training is that of both cells, the other one that of the second.
-    assert [len(keys) for keys in task.keys_of_cells.values()] == [2, 3]
-    assert sorted(task.evaluation_keys) == sorted(task.keys_of_cells[twice.identity])
-    assert list(task.keys_of_cells) == [once.identity, twice.identity]
-    assert work.of([twice]).tasks == (task,)
+    assert (len(once.evaluations), len(twice.evaluations)) == (2, 3)
+    assert sorted(task.evaluation_keys) == sorted(twice.evaluations)
+    assert work.only([{"end": "twice"}]).tasks == work.tasks
 
 
 def test_a_longer_prefix_goes_on_from_a_shorter_one(make):
@@ -85,10 +83,12 @@ values = [0.5, 0.25]
 """
     dimensions = cut("zh", '"end"')
     _, work = make(third + dimensions)
-    depths = [prefix.depth for prefix in work.prefixes]
+    depths = [len([*prefix.before]) for prefix in work.shared_stages]
     assert depths == [0, 0, 1, 1, 1, 1]
-    assert all(prefix.above in work.prefixes[:2] for prefix in work.prefixes[2:])
-    assert all(task.above is not None and task.above.depth == 1 for task in work.tasks)
+    assert all(
+        prefix.above in work.shared_stages[:2] for prefix in work.shared_stages[2:]
+    )
+    assert all(len([*task.before]) == 2 for task in work.tasks)
 
 
 def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
@@ -96,31 +96,31 @@ def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
 ):
     axes = '[study.axes.rows]\npath = "stage.tune.data.rows"\nvalues = [7, 8]\n'
     _, work = make(axes)
-    assert work.prefixes == ()
+    assert work.shared_stages == []
     monkeypatch.setattr(Characters, "from_files", True)
     _, work = make(axes)
-    assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
+    assert [names(prefix) for prefix in work.shared_stages] == [["pairs"]] * 2
 
 
 def test_nothing_is_shared_where_nobody_wants_it(make):
     _, work = make(LATE, share=False)
-    assert work.prefixes == ()
-    assert all(len(bundle) == 1 for bundle in work.bundles)
+    assert work.shared_stages == []
+    assert all(len(bundle.tasks) == 1 for bundle in work.bundles)
 
 
 def test_the_work_of_some_cells_has_the_stages_that_they_need(make):
     study, work = make(LATE + EARLY)
-    assert len(work.prefixes) == 4
-    work_of_cells = work.of(study.only([{"noise": "0.5"}]).cells)
-    assert len(work_of_cells.prefixes) == 2
+    assert len(work.shared_stages) == 4
+    work_of_cells = work.only([{"noise": "0.5"}])
+    assert len(work_of_cells.shared_stages) == 2
     assert [str(task) for task in work_of_cells.tasks] == [
-        str(cell) for cell in study.cells if cell.labels["noise"] == "0.5"
+        str(cell) for cell in study.runs if cell.labels["noise"] == "0.5"
     ]
 
 
 def test_first_stages_evaluate_only_what_is_evaluated_before_them(make):
     study, _ = make(LATE)
-    recipe = first_stages(study.cells[0].recipe, 1)
+    recipe = first_stages(study.runs[0].recipe, 1)
     assert [stage.name for stage in recipe.stage] == ["pairs"]
     assert [entry.at for entry in recipe.evaluate] == [("start",)]
 
@@ -137,7 +137,7 @@ def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(
     make,
 ):
     _, work = make(cut("zh", '"end"'))
-    assert [cells_of(work, prefix) for prefix in work.prefixes] == [
+    assert [cells_of(work, prefix) for prefix in work.shared_stages] == [
         ("2, seed 1", "1, seed 1"),
         ("2, seed 2", "1, seed 2"),
     ]
@@ -148,4 +148,4 @@ def test_cells_that_keep_other_dimensions_share_nothing_where_these_are_seen(
     make, encoder, at
 ):
     _, work = make(cut(encoder, at))
-    assert work.prefixes == ()
+    assert work.shared_stages == []

@@ -4,11 +4,10 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_studies import study_plan
-from sentbed_studies.added_evaluations import run_states
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.shared_work_plan import Bundle, plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.study_plan import StudyPlan, largest_memory, workers_for
+from sentbed_studies.study_plan import largest_memory, workers_for
 from sentbed_workbench.plan_records import Plan, StagePlan
 from sentbed_workbench.planned_device import Device
 from sentbed_workbench.resource_plan import Planner
@@ -28,31 +27,7 @@ def work(put, installed_toy, monkeypatch):
     """Return the work of four runs."""
     quicken(monkeypatch)
     study = read_study(put("study.toml", TOWERS + AXES))
-    return plan_work(study.cells, CellKeys(load_plugins()), share=False)
-
-
-@pytest.mark.parametrize(
-    ("threads", "line"),
-    [
-        (
-            1,
-            "6 of 8 cores stay idle; `--set study.threads=4` lets cells use them, under keys of their own",
-        ),
-        (3, None),
-        (None, None),
-    ],
-)
-def test_the_plan_says_which_cores_stay_idle(
-    threads, line, put, work, tmp_path, monkeypatch
-):
-    study = read_study(put("study.toml", TOWERS + AXES))
-    four = with_threads(work, [threads])
-    monkeypatch.setattr(study_plan, "usable_cores", lambda: 8)
-    monkeypatch.setattr(study_plan, "core_quota", lambda: None)
-    states = run_states(tmp_path, four)
-    plan = StudyPlan(study, tmp_path, four, four, 2, states)
-    idle = [text.strip() for text in plan.lines() if "idle" in text]
-    assert idle == ([] if line is None else [line])
+    return plan_work("towers", study.runs, CellKeys(load_plugins()), share=False)
 
 
 def with_threads(work, threads):
@@ -63,10 +38,10 @@ def with_threads(work, threads):
         threads: int | None = None
 
     bundles = []
-    for number, (task,) in enumerate(work.bundles):
+    for number, task in enumerate(work.tasks):
         runtime = Threaded(threads=threads[number % len(threads)])
         recipe = attrs.evolve(task.recipe, runtime=runtime)
-        bundles.append((attrs.evolve(task, recipe=recipe),))
+        bundles.append(Bundle((attrs.evolve(task, recipe=recipe),)))
     return attrs.evolve(work, bundles=tuple(bundles))
 
 
@@ -106,7 +81,7 @@ def test_the_memory_of_a_run_is_that_of_its_largest_stage(work):
     class Known(Planner):
         def plan(self, recipe):
             peak = int(recipe.stage[-1].optimizer.lr * 10**9)
-            stages = (StagePlan("tune", peak=peak),)
+            stages = (StagePlan("tune", memory={"weights": peak}),)
             return Plan(Device("cpu"), {}, stages, {"weights": 10**8})
 
     assert largest_memory(work, Known()) == 5 * 10**8

@@ -70,15 +70,15 @@ def problems(load, text, *overrides):
 def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
     study = load(PROMPTS + AXES)
     assert study.prompts == ("none", "a {text} z", "named")
-    assert len(study.cells) == 2 * 3 * 3
-    assert [str(cell) for cell in study.cells[:4]] == [
+    assert len(study.runs) == 2 * 3 * 3
+    assert [str(cell) for cell in study.runs[:4]] == [
         "0.5, prompt none, seed 1",
         "0.5, prompt none, seed 2",
         "0.5, prompt none, seed 3",
         "0.5, prompt a {text} z, seed 1",
     ]
     assert study.names == ("0.5", "0.02")
-    prompts = [cell.recipe.encoders["encoder"].prompt for cell in study.cells[::3]]
+    prompts = [cell.recipe.encoders["encoder"].prompt for cell in study.runs[::3]]
     templates = [None if prompt is None else prompt.template for prompt in prompts]
     assert templates == [None, "a {text} z", "prompt-eol"] * 2
     named = prompts[2]
@@ -91,7 +91,7 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '
         f'{{ label = "short", "encoder.max_length" = 4 }}]\n{AXES}'
     )
-    assert [cell.recipe.encoders["encoder"].max_length for cell in study.cells] == [
+    assert [cell.recipe.encoders["encoder"].max_length for cell in study.runs] == [
         16,
         4,
     ] * 2
@@ -122,14 +122,17 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load):
         ),
         (
             '["a {text}", { label = "b", template = "a {text}" }]',
-            "set the same values, and one prompt that",
+            "set the same values",
         ),
         (
             '["a {text}", { label = "a {text}", "encoder.max_length" = 8 }]',
             "two prompts have the label `a {text}`; give each its own",
         ),
-        (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
-        ('["a {text}", { label = "" }]', "is empty; give the prompt"),
+        (
+            f'["a {{text}}", "{"b" * 70} {{text}}"]',
+            "give the prompt a `label` of up to 60",
+        ),
+        ('["a {text}", { label = "" }]', "has 0 characters; give the prompt a `label`"),
     ],
 )
 def test_faults_are_told_with_file_and_line(load, prompts, fault):
@@ -162,7 +165,7 @@ def test_a_text_that_is_no_template_is_told_with_its_place(load):
         (
             AXES,
             ("encoder.prompt.normalizer=none",),
-            "found the override `encoder.prompt.normalizer`, but the prompt `named` sets `encoder.prompt`",
+            "found the override `encoder.prompt.normalizer`, but the axis `prompt` sets `encoder.prompt`",
         ),
         (
             AXES.replace("axes.lr", "axes.prompt"),
@@ -242,7 +245,6 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished):
     tables = summarise(data)
     results = json.loads(to_json(data, tables))
     assert results["prompts"] == ["none", "a {text} z", "named"]
-    assert results["prompt_factor"] == "random"
     runs = {(run["prompt"], run["seed"]) for run in results["cells"][1]["runs"]}
     assert len(runs) == 9
     under = next(
@@ -293,17 +295,6 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     assert judged.estimate.sources["seeds"].degrees == 1
 
 
-def test_prompts_that_are_all_of_interest_are_averaged(load, finished):
-    run_study(
-        load(PROMPTS.replace("baseline", 'prompt_factor = "fixed"\nbaseline') + AXES),
-        finished,
-    )
-    table = table_of(finished)
-    judged = table.rows[1].cells[-1].judged
-    assert judged is not None
-    assert judged.basis == "items and seeds"
-
-
 def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
     run = read_data(finished).cells[0].runs[0].directory
     assert run is not None
@@ -322,11 +313,8 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
         PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
     )
     planned = [*plan_study(study, finished, plugins, workers=1).lines()]
-    messages = []
-    run_study(study, finished, say=messages.append)
-    fresh = "run with 2 fresh seeds under each of 3 prompts"
-    assert any(fresh in line for line in planned)
-    assert any(line.endswith(fresh) for line in messages)
+    run_study(study, finished)
+    assert "  then: the chosen cell with 2 fresh seeds" in planned
     data = read_data(finished)
     chosen = select(data, summarise(data))
     assert chosen is not None
@@ -405,9 +393,9 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
         + text
     )
     study = read_study(put("study.toml", recipe), (), plugins)
-    work = plan_work(study.cells, CellKeys(plugins))
+    work = plan_work("towers", study.runs, CellKeys(plugins))
     # One prefix a learning rate, each of two prompts.
-    assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 2
+    assert [work.sharing(prefix) for prefix in work.shared_stages] == [2] * 2
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", share=False)
     for shared, alone in zip(
@@ -426,5 +414,5 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
 
 
 def test_a_training_that_reads_the_prompts_is_done_with_each(load, plugins):
-    work = plan_work(load(PROMPTS + AXES).cells, CellKeys(plugins))
+    work = plan_work("towers", load(PROMPTS + AXES).runs, CellKeys(plugins))
     assert len({task.key for task in work.tasks}) == len(work.tasks) == 18

@@ -72,8 +72,6 @@ class NinePairs(Dataset):
             indices = sorted(indices)
         if fault == "each row once":
             indices = list(dict.fromkeys(indices))
-        if fault == "goes round":
-            indices = [index % 9 for index in indices]
         more = {
             "changes with the epoch": lambda index: f" {epoch}",
             "changes with the call": lambda index: f" {random.random()}",
@@ -203,10 +201,7 @@ class Size(Evaluator):
             item_texts["nine"][-1] = ("of no list",)
         if self.fault == "other texts":
             item_texts = {}
-        lists = {"all": texts}
-        if self.fault == "one more":
-            lists["more"] = texts
-        return Prepared(lists, self._score, lambda: item_texts)
+        return Prepared({"all": texts}, self._score, lambda: item_texts)
 
     def _score(self, vectors_by_name):
         import numpy as np
@@ -227,10 +222,6 @@ class Size(Evaluator):
         items = Items("mean", sizes, scale=scale)
         if self.fault in ("not finite", "by chance"):
             items = None
-        if self.fault == "a score is no item":
-            items = Items("mean", np.array([sizes.mean()]))
-        if self.fault == "folds are no items":
-            items = Items("mean", np.array([sizes.mean()] * 2))
         score = Score("nine", "size", value, protocol, items=items)
         scores = (score,)
         if self.fault == "twice":
@@ -287,11 +278,6 @@ class Ramp(Schedule):
     fault: str = ""
     """What is wrong with it."""
 
-    def check(self):
-        """Yield what is wrong."""
-        if self.fault == "says nothing":
-            yield " "
-
     def factor(self, step, total_steps):
         """Return the multiplier."""
         if self.fault == "always 0":
@@ -343,9 +329,6 @@ class Shift(Transform):
             matrix = matrix * random.random()
         if self.fault == "writes":
             vectors -= vectors.mean(axis=0)
-        if self.fault == "scales":
-            with np.errstate(all="ignore"):
-                matrix = matrix / vectors.std(axis=0)
         return vectors.mean(axis=0), matrix
 
 
@@ -355,13 +338,6 @@ class Constant(Schedule):
     def factor(self, step, total_steps):
         """Return 1."""
         return 1.0
-
-
-@attrs.define
-class Thawed(Constant):
-    """Its fields can be set."""
-
-    name: ClassVar[str] = "thawed"
 
 
 @attrs.frozen
@@ -451,12 +427,6 @@ class DotProduct(Similarity):
         if self.fault == "other pairs":
             return pairs.flip(0)
         return pairs
-
-    def operations(self, width, first=1, second=1):
-        """Return the operations of a pair."""
-        if self.fault == "free":
-            return 0
-        return 2 * width
 
 
 @attrs.frozen

@@ -110,8 +110,6 @@ class Attend(Pooler):
                     pooled = pooled * 2 ** (next(CALLS) % 7)
                 if fault == "seeds torch":
                     torch.manual_seed(0)
-                if fault == "reads padding":
-                    pooled = pooled + 1e-9 * hidden.float().sum(1)
                 if fault == "noise at encoding" and not self.training:
                     pooled = pooled + torch.randn(width)
                 if fault == "wrong type":

@@ -66,7 +66,7 @@ FAULTS = {
     "heavy": (SCHEDULE + "import numpy\n", "test_import_is_light"),
     "prints": (SCHEDULE + "print('hello')\n", "test_import_is_light"),
     "thawed": (SCHEDULE.replace("frozen", "define"), "test_loads"),
-    "missing": (COMMAND.replace("tried:", "tried:x"), "test_offers_can_be_imported"),
+    "missing": (COMMAND.replace("tried:", "tried:x"), "test_loads"),
     "silent": (COMMAND.replace('"""Say', "a = '''").replace('cost."""', "'''"), "test_help_of_commands"),
 }  # fmt: skip
 """Source of a plugin -> the test that finds its fault."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from sentbed._cli.common import BAD_INPUT, echo, set_option
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
+    from sentbed._toml import Document
+    from sentbed.protocols import RecipeTable
 
 
 @click.command()
@@ -31,7 +33,7 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     is checked. Cells that cannot work are listed with the reason.
     """
     from sentbed._registry.registry import load_plugins
-    from sentbed.errors import RecipeError, SentbedError, reason_of
+    from sentbed.errors import RecipeError, reason_of
 
     plugins = load_plugins()
     bad = False
@@ -47,15 +49,12 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
                 lines = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
                 lines, bad = [str(problem) for problem in error.problems], True
-            except SentbedError as error:
-                lines, bad = [f"{error} @ {file}"], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
                 notes = getattr(error, "__notes__", [])
                 lines, bad = ["; ".join([f"{reason_of(error)} @ {file}", *notes])], True
 
-            if lines:
-                is_empty = False
             for line in lines:
+                is_empty = False
                 echo(line)
 
         if is_empty:
@@ -94,8 +93,8 @@ def _check(
     from sentbed._recipe.component_notes import naming_components
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
-    from sentbed._registry.offers import TABLE
     from sentbed.errors import Problem, RecipeError
+    from sentbed.protocols import Variants
 
     document = read_document(file)
     if fragments and "schema" not in document.data:
@@ -103,44 +102,45 @@ def _check(
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
 
-    table = None
-    for key in plugins.names(TABLE):
-        if key not in document.data:
-            continue
-        cls = plugins.load(TABLE, key)
-        if cls.traits.variants:
-            table = cls
-            break
-
-    counts = ""
-    excluded: Mapping[str, str] = {}
+    table = _table_with_variants(document, plugins)
     problems: list[Problem] = []
-    remarks: list[str] = []
-    if table is None:
+    if table is not None:
+        variants = table.variants(document, plugins, base)
+        counts = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
+    else:
         recipe = structure_recipe(document, plugins, base)
+        variants = Variants("recipes", (), {}, (recipe,))
+        counts = ""
         try:
             with naming_components(recipe):
                 check_recipe(recipe, plugins)
         except RecipeError as error:
             # Servers are asked nevertheless, so that all problems are reported at once.
             problems += error.problems
-        problems += remarks_of([recipe])
-    else:
-        variants = table.variants(document, plugins, base)
-        problems += remarks_of(variants.recipes)
-        remarks += variants.remarks
-        excluded = variants.excluded
-        counts = f", {len(variants.names)} {variants.noun}, {len(excluded)} excluded"
 
-    errors = []
-    for problem in problems:
+    remarks = list(variants.remarks)
+    for problem in remarks_of(variants.recipes):
         if problem.level == "remark":
             remarks.append(str(problem))
         else:
-            errors.append(problem)
-    if errors:
-        raise RecipeError(errors)
+            problems.append(problem)
+    if problems:
+        raise RecipeError(problems)
     lines = [f"{file}: no problems{counts}"]
-    lines += [f"  {name}: {reason}" for name, reason in excluded.items()]
+    lines += [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
     lines += [f"  {remark}" for remark in remarks]
     return lines
+
+
+def _table_with_variants(
+    document: Document, plugins: Plugins
+) -> type[RecipeTable] | None:
+    """Return the class of the document's table that makes several recipes of one, such as `[study]`, or None."""
+    from sentbed._registry.offers import TABLE
+
+    for key in plugins.names(TABLE):
+        if key in document.data:
+            cls: type[RecipeTable] = plugins.load(TABLE, key)
+            if cls.traits.variants:
+                return cls
+    return None

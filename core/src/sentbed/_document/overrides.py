@@ -63,7 +63,6 @@ def set_values(
     """Return the document with each dotted path set to its value, and a problem for each impossible path.
 
     An array element is removed if it is set to `false`, such as by `"stage.nli" = false` in an axis of a study.
-    Paths with the number of an element count the elements of `document`, removed ones too.
     """
     root = document.root
     problems = []
@@ -73,7 +72,7 @@ def set_values(
         except LookupError as error:
             message = f"the path `{path}` leads nowhere: {error.args[0]}"
             problems.append(Problem(message, path, node.file, node.line))
-    return attrs.evolve(document, root=_without_removed(root)), problems
+    return attrs.evolve(document, root=root), problems
 
 
 def _with_value(parent: Node, keys: Sequence[str], node: Node) -> Node:
@@ -82,27 +81,33 @@ def _with_value(parent: Node, keys: Sequence[str], node: Node) -> Node:
     Raises:
         LookupError: if the path leads nowhere.
     """
-    if not keys:
-        return node
     key, *further_keys = keys
-
-    if isinstance(parent.value, list):
-        index = _index(parent.value, key)
-        if node.value is False and not further_keys:
-            node = attrs.evolve(node, value=REMOVED)
-        elements = list(parent.value)
-        elements[index] = _with_value(elements[index], further_keys, node)
+    value = parent.value
+    if isinstance(value, list):
+        elements = list(value)
+        index = _index(elements, key)
+        if further_keys:
+            elements[index] = _with_value(elements[index], further_keys, node)
+        elif node.value is REMOVED or node.value is False:
+            del elements[index]
+        else:
+            elements[index] = node
         return attrs.evolve(parent, value=elements)
 
-    if not isinstance(parent.value, dict):
+    if not isinstance(value, dict):
         message = f"`{key}` would be inside {parent.data!r}, which is not a table"
         raise LookupError(message)  # noqa: TRY004 - the path is wrong, not the type of a value
-    table = dict(parent.value)
-    if key not in table and node.value is REMOVED:
+    table = dict(value)
+    if node.value is REMOVED and key not in table:
         message = f"there is no key `{key}` to take out.{suggest(key, list(table))}"
         raise LookupError(message)
-    inner = table.get(key, attrs.evolve(node, value={}))
-    table[key] = _with_value(inner, further_keys, node)
+    if further_keys:
+        inner = table.get(key, attrs.evolve(node, value={}))
+        table[key] = _with_value(inner, further_keys, node)
+    elif node.value is REMOVED:
+        del table[key]
+    else:
+        table[key] = node
     return attrs.evolve(parent, value=table)
 
 
@@ -118,17 +123,3 @@ def _index(elements: list[Node], key: str) -> int:
             names.append(str(name.value))
     advice = suggest(key, names) or f" It has {len(elements)} elements."
     raise LookupError(f"there is no element `{key}`.{advice}")
-
-
-def _without_removed(node: Node) -> Node:
-    """Return a node without the values below it that are removed."""
-    value = node.value
-    if isinstance(value, dict):
-        value = {
-            key: _without_removed(item)
-            for key, item in value.items()
-            if item.value is not REMOVED
-        }
-    elif isinstance(value, list):
-        value = [_without_removed(item) for item in value if item.value is not REMOVED]
-    return attrs.evolve(node, value=value)

@@ -138,8 +138,7 @@ class Encoder(TextEncoder):
             return self
 
         untransformed = self.placed.transformed()
-        recipe = attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
-        encoder = attrs.evolve(self, placed=untransformed, recipe=recipe)
+        encoder = attrs.evolve(self, placed=untransformed)
         vectors = encoder.encode(self.fit_texts)
 
         fitted_on = {}
@@ -260,25 +259,21 @@ class Encoder(TextEncoder):
     def require_positions(self, max_length: int) -> None:
         """Raise `ModelError` if the backbone has too few positions for `max_length` tokens and the template."""
         positions = self.backbone.max_length
-        prompts = zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True)
-        for prompt, tokenizer in prompts:
+        for prompt in self.recipe.resolved_prompts:
             template_tokens = 0
-            if prompt and not self.counts_prompt:
-                template_tokens = _tokens_around_text(tokenizer)
-            repeats_text = prompt is not None and prompt.template.between is not None
-            times = 2 if repeats_text else 1
-            if max_length * times + template_tokens <= positions:
-                continue
-
+            times = 1
             around = ""
-            if template_tokens:
+            if prompt is not None and not self.counts_prompt:
+                template_tokens = self._tokens_around_text(prompt)
                 around = f", and the template around a sentence has {template_tokens}"
-            if repeats_text:
+            if prompt is not None and prompt.template.between is not None:
+                times = 2
                 around += " and repeats it"
-            raise ModelError(
-                f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
-                f"tokens, set `max_length` to {(positions - template_tokens) // times} or less"
-            )
+            if max_length * times + template_tokens > positions:
+                raise ModelError(
+                    f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
+                    f"tokens, set `max_length` to {(positions - template_tokens) // times} or less"
+                )
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer of the backbone, or one that also puts texts into the prompt.
@@ -286,7 +281,18 @@ class Encoder(TextEncoder):
         With `normalize`, the text rules of the prompt (`prompt.normalizer`) change each text first; for example,
         they add a full stop. Raises `SentbedError` if there are several prompts.
         """
-        prompt, tokenizer = self.recipe.resolved_prompt, self.backbone.tokenizer
+        return self._tokenizer_of(self.recipe.resolved_prompt, normalize)
+
+    def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
+        """Return a tokenizer for each prompt; see `tokenizer`."""
+        prompts = self.recipe.resolved_prompts
+        return [self._tokenizer_of(prompt, normalize) for prompt in prompts]
+
+    def _tokenizer_of(
+        self, prompt: ResolvedPrompt | None, normalize: bool = True
+    ) -> Tokenizer:
+        """Return the tokenizer of the backbone, or one that also puts texts into a prompt."""
+        tokenizer = self.backbone.tokenizer
         if prompt is None:
             return tokenizer
         longest = self.backbone.max_length
@@ -294,13 +300,10 @@ class Encoder(TextEncoder):
             tokenizer, prompt, longest, normalize, self.counts_prompt
         )
 
-    def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
-        """Return a tokenizer for each prompt; see `tokenizer`."""
-        tokenizers = []
-        for prompt in self.recipe.prompts:
-            recipe = attrs.evolve(self.recipe, prompt=prompt)
-            tokenizers.append(attrs.evolve(self, recipe=recipe).tokenizer(normalize))
-        return tokenizers
+    def _tokens_around_text(self, prompt: ResolvedPrompt) -> int:
+        """Return the number of tokens of a prompt without a text, including special tokens."""
+        tokens = self._tokenizer_of(prompt).encode([""], SHORTEST)
+        return int(tokens.lengths[0])
 
     def for_task(self, task: TextTask) -> Encoder:
         """Return the encoder with its prompt for the texts of a task.
@@ -329,8 +332,9 @@ class Encoder(TextEncoder):
     def _longest_input(self) -> int:
         """Return how many tokens a prompt of `task_prompts` and its text may have together."""
         longest = self.recipe.max_length
-        if self.recipe.resolved_prompt is not None:
-            longest += _tokens_around_text(self.tokenizer())
+        prompt = self.recipe.resolved_prompt
+        if prompt is not None:
+            longest += self._tokens_around_text(prompt)
         return min(longest, self.backbone.max_length)
 
     def _require_room(self, prompt: ResolvedPrompt | None) -> None:
@@ -338,10 +342,7 @@ class Encoder(TextEncoder):
         if prompt is None:
             return
         longest = self._longest_input()
-        tokenizer = PromptTokenizer(
-            self.backbone.tokenizer, prompt, self.backbone.max_length
-        )
-        around = _tokens_around_text(tokenizer)
+        around = self._tokens_around_text(prompt)
         if around + SHORTEST > longest:
             raise ModelError(
                 f"the prompt {str(prompt.template)!r} of `task_prompts` has {around} tokens, and an input has "
@@ -563,11 +564,6 @@ def _completed(
         plugin=release,
         protocol={"encoder": encoder_protocol, "evaluator": score.protocol},
     )
-
-
-def _tokens_around_text(tokenizer: Tokenizer) -> int:
-    """Return the number of tokens of a prompt without a text, including special tokens."""
-    return int(tokenizer.encode([""], SHORTEST).lengths[0])
 
 
 def pair_name(name: str, second: str | None) -> str:

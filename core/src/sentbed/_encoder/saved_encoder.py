@@ -37,7 +37,11 @@ def saved_recipe(
     """
     file = directory / ENCODER_FILE
     if not file.is_file():
-        raise ModelError(_no_encoder(directory))
+        raise ModelError(
+            f"`{directory}` is not an encoder: it holds no `{ENCODER_FILE}`; name the directory `encoder` of a "
+            "run that has finished (`encoder/NAME` if it has several), or one that `Encoder.save` wrote; "
+            "`sentbed import` makes one of a folder of sentence-transformers"
+        )
 
     document = parse(file.read_bytes(), str(file))
     schema = document.data.get("schema")
@@ -55,24 +59,3 @@ def saved_recipe(
             "or, on the command line, `--trust-remote-code`"
         )
     return recipe
-
-
-def _no_encoder(directory: Path) -> str:
-    """Return the message for a directory that is not a saved encoder."""
-    files = [
-        *directory.glob(f"*/{ENCODER_FILE}"),
-        *directory.glob(f"encoder/*/{ENCODER_FILE}"),  # those of a run with several
-    ]
-    encoders = sorted(f"`{file.parent}`" for file in files)
-    if encoders:
-        return f"`{directory}` is not an encoder, it holds some; use {' or '.join(encoders)}"
-    if (directory / "modules.json").is_file():
-        return (
-            f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
-            f"with `sentbed import {directory} NEW_DIRECTORY --from sentence-transformers`, and name that"
-        )
-    fault = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
-    return (
-        f"`{directory}` is not an encoder (it {fault}); "
-        "name the directory `encoder` of a run that has finished, or one that `Encoder.save` wrote"
-    )

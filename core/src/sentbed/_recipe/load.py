@@ -26,7 +26,7 @@ from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.offers import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._toml import Document, KeyPath
-from sentbed.errors import PluginError, Problem, RecipeError, unknown_keys
+from sentbed.errors import PluginError, Problem, RecipeError, suggest
 from sentbed.protocols import MAIN_ENCODER, Recipe, RecipeTable
 from sentbed.protocols.recipe import written_path
 
@@ -145,62 +145,47 @@ def structure_recipe(
         data["encoders"] = {MAIN_ENCODER: data.pop(MAIN_ENCODER)}
     data.setdefault("encoders", {})
 
-    problems: list[Problem] = []
-    tables: dict[str, RecipeTable] = {}
-    for key in list(data):
-        try:
-            cls = _class_of_table(key, plugins)
-            if cls is not None:
-                del data[key]
-                at = (key,)
-                tables[key] = structure(document, cls, plugins, base, at)
-        except RecipeError as error:
-            problems += error.problems
-        except PluginError as error:
-            del data[key]
-            problems.append(document.problem(str(error), (key,)))
-
-    problems += _take_unknown_keys(data, document, plugins)
     converter = make_converter(plugins, base)
+    faults: list[tuple[KeyPath, str]] = []
+    tables: dict[str, RecipeTable] = {}
+    keys_of_core = {*fields_by_key(Recipe), MAIN_ENCODER}
+    for key, table in document.data.items():
+        if key in keys_of_core:
+            continue
+        del data[key]
+        try:
+            tables[key] = converter.structure(table, _class_of_table(key, plugins))
+        except Exception as error:  # noqa: BLE001 - a fault must not hide those of other tables
+            for path, message in faults_of(error):
+                faults.append(((key, *path), message))
     try:
         recipe = converter.structure(data, Recipe)
-    except Exception as error:
-        for path, message in faults_of(error):
+    except Exception as error:  # noqa: BLE001 - as above
+        faults += faults_of(error)
+
+    if faults:
+        problems = []
+        for path, message in faults:
             path_in_file = written_path(document.data, path)
             problems.append(document.problem(message, path_in_file))
-        raise RecipeError(in_order(problems)) from error
-    if problems:
-        raise RecipeError(problems)
+        raise RecipeError(in_order(problems))
     return attrs.evolve(recipe, document=document, tables=tables)
 
 
-def _class_of_table(key: str, plugins: Plugins) -> type[RecipeTable] | None:
-    """Return the class of a top-level table that belongs to a plugin, or None.
+def _class_of_table(key: str, plugins: Plugins) -> type[RecipeTable]:
+    """Return the class of a top-level table that a plugin offers.
 
     Raises:
-        PluginError: if two plugins offer the table, or its plugin is not installed or cannot be loaded.
+        PluginError: if no plugin offers it, two do, or its plugin cannot be loaded.
     """
     if (TABLE, key) not in plugins.offers and owner_of(TABLE, key) is None:
-        return None
-    cls: type[RecipeTable] = plugins.load(TABLE, key)
-    return cls
-
-
-def _take_unknown_keys(
-    data: dict[str, Any],
-    document: Document,
-    plugins: Plugins,
-) -> list[Problem]:
-    """Remove unknown top-level keys from `data`; return a problem for each."""
-    fields = fields_by_key(Recipe)
-    # These keys are not fields of `Recipe`, but messages should suggest them.
-    choices = sorted({*fields, *plugins.names(TABLE), MAIN_ENCODER, EXTENDS})
-    unknown = [key for key in data if key not in fields]
-    problems = []
-    for key, message in zip(unknown, unknown_keys(unknown, choices), strict=True):
-        del data[key]
         if key == EXTENDS:
             # `extend` has removed the key of the file, so this one is from an override.
-            message = f"`{EXTENDS}` cannot be overridden; write it into the recipe"  # noqa: PLW2901
-        problems.append(document.problem(message, (key,)))
-    return problems
+            raise PluginError(
+                f"`{EXTENDS}` cannot be overridden; write it into the recipe"
+            )
+        # Not all of these keys are fields of `Recipe`.
+        choices = {*fields_by_key(Recipe), *plugins.names(TABLE), MAIN_ENCODER, EXTENDS}
+        raise PluginError(f"unknown key `{key}`.{suggest(key, sorted(choices))}")
+    cls: type[RecipeTable] = plugins.load(TABLE, key)
+    return cls

@@ -132,7 +132,6 @@ def run_in(
     recipe: Recipe,
     directory: Path,
     plugins: Plugins,
-    encoders: Mapping[str, Encoder] | None = None,
     share: Share | None = None,
 ) -> RunResult:
     """Run a recipe in a run directory that `new_directory` has made.
@@ -141,12 +140,11 @@ def run_in(
         recipe: The recipe.
         directory: The run directory.
         plugins: Installed plugins.
-        encoders: Untrained encoders of the recipe, which another run has built; None to build them.
         share: Makes a vector store that several runs use together; None if the run uses its store alone.
     """
     context = RunContext(directory, recipe, plugins)
     with _recorded(context):
-        _train_and_evaluate(context, encoders or {}, share)
+        _train_and_evaluate(context, share)
     return _result(context)
 
 
@@ -158,7 +156,7 @@ def go_on(
     """Go on with the run in a directory from its training state; start again if it has none."""
     context = RunContext(directory, recipe, plugins, newest_state(directory))
     with _recorded(context):
-        _train_and_evaluate(context, {}, None)
+        _train_and_evaluate(context, None)
     return _result(context)
 
 
@@ -302,16 +300,13 @@ def _result(context: RunContext) -> RunResult:
 
 def _train_and_evaluate(
     context: RunContext,
-    built: Mapping[str, Encoder],
     share: Share | None,
 ) -> None:
     """Evaluate the untrained encoders, train them stage by stage, save them, and evaluate them again."""
     recipe = context.recipe
     _read_data(context, recipe)
-    with _engine_of(context, built) as engine:
-        encoders = dict(built)
-        if not encoders:
-            encoders = build_encoders(recipe, engine, context.evaluations)
+    with _engine_of(context, {}) as engine:
+        encoders = build_encoders(recipe, engine, context.evaluations)
         _check_encoders(context, recipe, encoders)
         store = context.evaluations.store
         if store is not None and share is not None:

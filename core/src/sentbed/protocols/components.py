@@ -82,11 +82,7 @@ Part = TypeVar("Part", bound=Component)
 
 def _fields(component: Component) -> tuple[attrs.Attribute[Any], ...]:
     """Return the fields of a component; none if its class is no attrs class."""
-    cls: Any = type(component)
-    fields: tuple[attrs.Attribute[Any], ...] = ()
-    if attrs.has(cls):
-        fields = attrs.fields(cls)
-    return fields
+    return getattr(component, "__attrs_attrs__", ())
 
 
 def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, ...]:

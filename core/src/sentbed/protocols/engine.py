@@ -121,8 +121,6 @@ class PlacedEncoder:
     """Facts about the texts on which the head's transform was fitted; None if there is no fitted transform."""
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
-    twin: Path | None = None
-    """Directory of a saved encoder with the same backbone weights. `save` may hard-link its files."""
     asynchronous: bool = False
     """Whether the host is idle during `encode_batches`. Later texts are then tokenised in a thread meanwhile."""
     module: Module = None

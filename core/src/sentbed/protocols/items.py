@@ -18,7 +18,6 @@ Statistic: TypeAlias = Literal[
     "mean",
     "pearson",
     "spearman",
-    "v-measure",
 ]
 """A statistic that computes a score from items. Only `mean` has no predictions."""
 

@@ -130,10 +130,8 @@ class ReportSection:
     title: str
     columns: tuple[str, ...]
     """Headings of the columns."""
-    rows: tuple[
-        tuple[str | int | float | tuple[tuple[str, float], ...] | None, ...], ...
-    ]
-    """Rows with one value per column. A tuple of pairs of a label and a share in [0, 1] is drawn as bars."""
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+    """Rows with one value per column."""
     note: str = ""
     """Sentence below the table."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pandas
 from sentbed.helpers import write_atomic
 from sentbed.tools import plain
 from sentbed_report.formatting import count, first_names, range_text
@@ -17,7 +18,6 @@ from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.comma_separated import csv_text
 
 from sentbed_audit.audit import Audit
 from sentbed_audit.findings import SENTENCES, Finding, Kind
@@ -43,8 +43,8 @@ def write_audit(directory: Path, audit: Audit) -> Path:
         RunError: if a file cannot be written. No file is left half written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    scores = csv_text([COLUMNS, *map(attrs.astuple, audit.results.rows)])
-    write_atomic(directory / "scores.csv", scores)
+    scores = pandas.DataFrame(map(attrs.astuple, audit.results.rows), columns=COLUMNS)
+    write_atomic(directory / "scores.csv", scores.to_csv(index=False))
     record = json.dumps(audit_record(audit), indent=2, ensure_ascii=False)
     write_atomic(directory / "audit.json", f"{record}\n")
     page = audit_page(audit)
@@ -219,7 +219,6 @@ def audit_page(audit: Audit) -> Page:
             f"{count(len(scores), 'model')}, {count(scores.shape[1], 'task')}."
         ),
         answer=tuple(answers(audit)),
-        facts=(),
         sections=tuple(sections),
     )
 

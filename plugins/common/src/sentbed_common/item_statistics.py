@@ -266,43 +266,6 @@ def _sums_from_each_on(values: Floats) -> Floats:
     return backwards[::-1]
 
 
-def _v_measure(x: Floats, y: Floats) -> Result:
-    """Return the V-measure (Rosenberg and Hirschberg, 2007) of clusters y for classes x.
-
-    The harmonic mean of homogeneity and completeness is twice the information that classes and clusters share,
-    divided by the sum of their entropies. It is 1 if there are one class and one cluster.
-    """
-    of_classes, influences_on_classes = _entropy(x)
-    of_clusters, influences_on_clusters = _entropy(y)
-    of_both, influences_on_both = _entropy(x, y)
-
-    total = of_classes + of_clusters
-    if total == 0:
-        return 1.0, np.zeros(len(x))
-
-    # Rounding may leave a negative number.
-    shared = max(0.0, total - of_both)
-    v_measure = 2 * shared / total
-    on_total = influences_on_classes + influences_on_clusters
-    on_shared = on_total - influences_on_both
-    influences = (2 * on_shared - v_measure * on_total) / total
-    return v_measure, influences
-
-
-def _entropy(*values: Floats) -> Result:
-    """Return the entropy of the items' values, or of pairs of values."""
-    _, value_of_item, counts = np.unique(
-        np.stack(values),
-        axis=1,
-        return_inverse=True,
-        return_counts=True,
-    )
-    information = np.log(counts.sum() / counts)
-    entropy = counts @ information / counts.sum()
-    influences = information[value_of_item.reshape(-1)] - entropy
-    return float(entropy), influences / counts.sum()
-
-
 def _centred(values: Floats) -> Floats:
     """Return the values minus their mean; exactly 0 if they are constant."""
     centred_once: Floats = values - values.mean()
@@ -337,6 +300,5 @@ STATISTICS: dict[str, Function] = {
     "mean": _mean,
     "pearson": _pearson,
     "spearman": _spearman,
-    "v-measure": _v_measure,
 }
 """The functions of the statistics that `Items.statistic` may name."""

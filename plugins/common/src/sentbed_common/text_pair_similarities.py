@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
@@ -95,12 +94,9 @@ def cosines(
     """
     import numpy as np
 
+    norms = np.sqrt(dots(first, first)) * np.sqrt(dots(second, second))
     result = np.zeros(len(first))
-    for rows, a, b in _blocks(first, second):
-        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        products = (a * b).sum(axis=1)
-        np.divide(products, norms, out=result[rows], where=norms > 0)
-
+    np.divide(dots(first, second), norms, out=result, where=norms > 0)
     return result
 
 
@@ -110,24 +106,12 @@ def dots(
     """Return the dot product of each row of `first` and the same row of `second` in float64, `(n,)`."""
     import numpy as np
 
-    result = np.zeros(len(first))
-    for rows, a, b in _blocks(first, second):
-        result[rows] = (a * b).sum(axis=1)
-
-    return result
-
-
-def _blocks(
-    first: NDArray[np.float32], second: NDArray[np.float32]
-) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield blocks of rows: the slice, and these rows of both arrays in float64."""
-    import numpy as np
-
+    result = np.empty(len(first))
     for start in range(0, len(first), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        left = first[rows].astype(np.float64)
-        right = second[rows].astype(np.float64)
-        yield rows, left, right
+        wide = first[rows].astype(np.float64)
+        result[rows] = (wide * second[rows]).sum(axis=1)
+    return result
 
 
 def short_text(text: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def evaluators() -> Mapping[str, str]:
     """Return the evaluators of this distribution."""
     return {
-        "senteval-sts": "sentbed_evaluators.senteval_sts:SentEvalSTS",
+        "senteval-sts": "sentbed_evaluators.sts:SentEvalSTS",
         "senteval-transfer": "sentbed_evaluators.transfer:SentEvalTransfer",
         "senteval-probing": "sentbed_evaluators.probing:SentEvalProbing",
         "sentglue": "sentbed_evaluators.sentglue:SentGLUE",

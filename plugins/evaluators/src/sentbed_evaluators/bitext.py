@@ -14,6 +14,7 @@ from sentbed.protocols import (
     Evaluator,
     Items,
     Prepared,
+    RaggedVectors,
     Score,
     Similarity,
     Texts,
@@ -21,7 +22,6 @@ from sentbed.protocols import (
 )
 from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 
-from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.similarities import (
@@ -29,12 +29,14 @@ from sentbed_evaluators.similarities import (
     in_parts,
     is_cosine,
     most_similar,
+    searchable,
 )
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from sentbed_common import Encoded
 
 
 @attrs.frozen
@@ -133,15 +135,21 @@ class Bitext(Evaluator):
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
         similarity = vectors.similarity
+        by_cosine = is_cosine(similarity)
+        left = searchable(vectors, "first", by_cosine)
+        right = searchable(vectors, "second", by_cosine)
         degenerate = ""
-        if is_cosine(similarity) and vectors.output != "tokens":
-            left = unit_rows(nonzero(vectors, "first"))
-            right = unit_rows(nonzero(vectors, "second"))
+        if by_cosine:
             # Each side is tested alone, since two encoders may have collapsed to different directions.
             degenerate = equal_vectors(left) or equal_vectors(right)
-            nearest_of_first, nearest_of_second = self._search(left, right)
+        if self.score == "margin":
+            near = _nearest_lines(left, right, self.neighbours)
+            near_others = _nearest_lines(right, left, self.neighbours)
+            nearest_of_first = _best_margin(near, near_others)
+            nearest_of_second = _best_margin(near_others, near)
         else:
-            nearest_of_first, nearest_of_second = self._search_by(similarity, vectors)
+            nearest_of_first = _most_similar(similarity, left, right)
+            nearest_of_second = _most_similar(similarity, right, left)
 
         forward, backward = _correct(first, second, nearest_of_first, nearest_of_second)
         ranked_by = "cosine"
@@ -182,25 +190,23 @@ class Bitext(Evaluator):
             *self.parallel, pairs, pairs, seed=0, encoding=self.encoding
         )
 
-    def _search_by(
-        self, similarity: Similarity | None, vectors: Vectors
-    ) -> tuple[list[int], list[int]]:
-        """Return the same as `_search`, for vectors of tokens, or for an encoder with a similarity of its own."""
-        first, second = vectors["first"], vectors["second"]
-        forward = most_similar(similarity, first, in_parts(second), 1)
-        backward = most_similar(similarity, second, in_parts(first), 1)
-        return forward[:, 0].tolist(), backward[:, 0].tolist()
 
-    def _search(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> tuple[list[int], list[int]]:
-        """Return the line retrieved for each line of the first file, then for each line of the second file."""
-        k = 1 if self.score == "cosine" else self.neighbours
-        forward = nearest(first, in_blocks(second), k)
-        backward = nearest(second, in_blocks(first), k)
-        if self.score == "cosine":
-            return forward.places[:, 0].tolist(), backward.places[:, 0].tolist()
-        return _best_margin(forward, backward), _best_margin(backward, forward)
+def _nearest_lines(lines: Encoded, others: Encoded, count: int) -> Neighbours:
+    """Return the `count` lines of the other file that are nearest by cosine to each line."""
+    assert not isinstance(lines, RaggedVectors), "a margin is a ratio of cosines"
+    assert not isinstance(others, RaggedVectors), "a margin is a ratio of cosines"
+    return nearest(unit_rows(lines), in_blocks(unit_rows(others)), count)
+
+
+def _most_similar(
+    similarity: Similarity | None,
+    lines: Encoded,
+    others: Encoded,
+) -> list[int]:
+    """Return the most similar of the other file's lines for each line."""
+    places = most_similar(similarity, lines, in_parts(others), 1)
+    most_similar_lines: list[int] = places[:, 0].tolist()
+    return most_similar_lines
 
 
 def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:

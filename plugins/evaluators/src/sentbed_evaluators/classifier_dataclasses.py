@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Rows: TypeAlias = "NDArray[np.int64]"
+"""Indices of examples."""
+
 Done: TypeAlias = Callable[[int], None]
 """Callback that is called with the number of classifiers that have just been trained."""
 
@@ -50,9 +53,9 @@ class Training:
 class Task:
     """The rows to train on and the rows to evaluate on; one classifier is trained for each penalty."""
 
-    train: NDArray[np.int64]
+    train: Rows
     """Indices of the training examples, in the order in which the classifier gets them."""
-    development: NDArray[np.int64]
+    development: Rows
     """Indices of the development examples on which the classifier is evaluated."""
     penalties: tuple[float, ...]
     """Penalty of each classifier: the weight decay for `senteval`, C for `logistic`."""

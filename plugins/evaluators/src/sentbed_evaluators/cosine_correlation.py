@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score, Vectors
 from sentbed_common import short_text
@@ -24,16 +23,6 @@ The cosines of a usable encoder have a range above 1e-3.
 """
 
 
-@attrs.frozen
-class Correlation:
-    """Spearman's and Pearson's correlation x 100; NaN where they are undefined."""
-
-    spearman: float
-    pearson: float
-    degenerate: str = ""
-    """See `Score.degenerate`."""
-
-
 def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
     """Return the vectors of the list `name`, one row per text; raises `RunError` if one is zero."""
     return require_nonzero(vectors[name], vectors.lists[name].both)
@@ -49,31 +38,14 @@ def require_nonzero(
     """
     import numpy as np
 
-    zeros = zero_vectors(vectors)
-    if zeros:
-        text = texts[int(np.argmin(vectors.any(axis=1)))]
+    is_zero = ~vectors.any(axis=1)
+    if is_zero.any():
+        zeros, text = int(is_zero.sum()), texts[int(np.argmax(is_zero))]
         raise RunError(
             f"the embedding of {short_text(text)!r} is a zero vector ({zeros} of {len(vectors)} vectors are "
             "zero); check the pooler and the weights"
         )
     return vectors
-
-
-def zero_vectors(vectors: NDArray[np.float32]) -> int:
-    """Return the number of rows that are all zero."""
-    return len(vectors) - int(vectors.any(axis=1).sum())
-
-
-def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
-    """Return a list with one note on the number of zero vectors, whose cosines count as 0; else an empty list."""
-    import numpy as np
-
-    zeros = zero_vectors(vectors)
-    if not zeros:
-        return []
-    first = texts[int(np.argmin(vectors.any(axis=1)))]
-    note = f"{zeros} zero vectors, whose cosine counts as 0, the first that of {short_text(first)!r}"
-    return [note]
 
 
 def require_varied(scores: Sequence[float], file: object) -> None:
@@ -86,55 +58,38 @@ def require_varied(scores: Sequence[float], file: object) -> None:
         )
 
 
-def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Correlation:
-    """Return Spearman's and Pearson's correlation x 100.
-
-    If all similarities are equal up to rounding, both are undefined.
-    """
-    from scipy import stats
-
-    if float(similarities.max() - similarities.min()) <= _ROUNDING_RANGE:
-        # An encoder may collapse during training: that is no error.
-        return Correlation(math.nan, math.nan, equal_cosines(similarities))
-    return Correlation(
-        spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
-        pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
-        degenerate=equal_cosines(similarities),
-    )
-
-
 def correlation_score(
     task: str,
-    correlation: Correlation,
     gold: Sequence[float],
     similarities: NDArray[np.float64],
-    protocol: dict[str, Any],
+    protocol: Mapping[str, Any],
+    metric: Literal["spearman", "pearson"] = "spearman",
     *,
-    zeros: Sequence[str] = (),
+    note: str = "",
     clusters: NDArray[np.int64] | None = None,
 ) -> Score:
-    """Return Spearman's correlation as a score; its items are the gold scores and the similarities.
+    """Return a correlation x 100 as a score; its items are the gold scores and the similarities.
 
-    An undefined correlation has no items, since it has no interval.
-    `zeros` are notes on zero vectors. `clusters` has a number per pair; pairs that were drawn together, such as
-    from one passage, have the same number.
+    If all similarities are equal up to rounding, it is undefined (NaN) and has no items.
+    `clusters` has a number per pair; pairs that were drawn together, such as from one passage, have the same
+    number.
     """
     import numpy as np
+    from scipy import stats
 
-    items = None
-    if not math.isnan(correlation.spearman):
-        items = Items(
-            "spearman",
-            np.array(gold, np.float64),
-            similarities,
-            clusters=clusters,
-        )
+    correlate = {"spearman": stats.spearmanr, "pearson": stats.pearsonr}[metric]
+    # An encoder may collapse during training: that is no error.
+    value, items = math.nan, None
+    if float(similarities.max() - similarities.min()) > _ROUNDING_RANGE:
+        value = 100 * float(correlate(gold, similarities).statistic)
+        scores = np.array(gold, np.float64)
+        items = Items(metric, scores, similarities, clusters=clusters)
     return Score(
         task,
-        "spearman",
-        correlation.spearman,
-        protocol,
+        metric,
+        value,
+        {**protocol, "correlation": metric},
         items=items,
-        note="; ".join(zeros),
-        degenerate=correlation.degenerate,
+        note=note,
+        degenerate=equal_cosines(similarities),
     )

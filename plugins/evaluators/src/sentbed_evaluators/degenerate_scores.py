@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sentbed.protocols import RaggedVectors
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from sentbed_common import Encoded
 
 _SPAN = 1e-3
 """Vectors have collapsed if the cosine of each one with their mean direction differs from 1 by at most this. The
@@ -51,8 +54,13 @@ def equal_cosines(similarities: NDArray[np.float64]) -> str:
     return f"the vectors have collapsed: all cosines are about {low:.4f}, and differ by rounding only"
 
 
-def equal_vectors(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors are equal up to rounding; otherwise an empty text. No vector may be zero."""
+def equal_vectors(vectors: Encoded) -> str:
+    """Return a reason if all texts have equal vectors up to rounding; otherwise an empty text.
+
+    No vector may be zero. Texts with a vector for each token are not tested.
+    """
+    if isinstance(vectors, RaggedVectors):
+        return ""
     return _within(vectors, _ROUNDING)
 
 

@@ -207,7 +207,7 @@ def _computed(
     """Yield name, unit and value of operations, memory and parameters, as far as PyTorch can count them."""
     if counting.module is None:
         return
-    from sentbed_evaluators._torch.pass_cost import (
+    from sentbed_common.pass_cost import (
         parameters,
         pass_cost,
         weight_bytes,

@@ -1,9 +1,9 @@
-"""Measures of an embedding space, computed in float64 and in blocks of rows, to save memory."""
+"""Measures of an embedding space, computed in float64."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -28,11 +28,9 @@ def distances(
     """
     import numpy as np
 
-    distances = np.empty(len(positive))
-    for start in range(0, len(positive), _BLOCK):
-        rows = np.asarray(positive[start : start + _BLOCK])
-        difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
-        distances[start : start + _BLOCK] = (difference**2).sum(axis=1)
+    rows = np.asarray(positive)
+    difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
+    distances: NDArray[np.float64] = (difference**2).sum(axis=1)
     return distances if squared else np.sqrt(distances)
 
 
@@ -71,14 +69,10 @@ def mean_cosine(vectors: Rows) -> float:
     It is computed from the sum of all unit rows: the squared norm of that sum is the number of rows plus twice
     the sum of the cosines.
     """
-    import numpy as np
-
-    total, squares = np.zeros(vectors.shape[1]), 0.0
-    for rows in _blocks(vectors):
-        unit = _normalise(rows)
-        total += unit.sum(axis=0)
-        squares += float((unit**2).sum())
-    return (float(total @ total) - squares) / (len(vectors) * (len(vectors) - 1))
+    unit = _normalise(vectors)
+    total = unit.sum(axis=0)
+    sum_of_cosines = float(total @ total) - float((unit**2).sum())
+    return sum_of_cosines / (len(vectors) * (len(vectors) - 1))
 
 
 def top_singular_share(vectors: Rows) -> float:
@@ -89,17 +83,9 @@ def top_singular_share(vectors: Rows) -> float:
     """
     import numpy as np
 
-    gram = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for rows in _blocks(vectors):
-        wide = rows.astype(np.float64)
-        gram += wide.T @ wide
+    wide = vectors.astype(np.float64)
+    gram = wide.T @ wide
     return float(np.linalg.eigvalsh(gram)[-1] / np.trace(gram))
-
-
-def _blocks(vectors: Rows) -> Iterator[Rows]:
-    """Yield the rows in blocks."""
-    for start in range(0, len(vectors), _BLOCK):
-        yield vectors[start : start + _BLOCK]
 
 
 def _normalise(rows: Rows) -> NDArray[np.float64]:

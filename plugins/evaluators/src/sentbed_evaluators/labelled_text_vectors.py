@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed.protocols import Vectors
 
-from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_dataclasses import Examples, Rows
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.pair_features import PairFeatures
@@ -45,8 +45,8 @@ class TextVectors:
         self,
         splits: Sequence[LabelledTexts],
         features: PairFeatures = "infersent",
-    ) -> list[Examples]:
-        """Return the examples (features and labels) of each split, in one `feature_table`."""
+    ) -> tuple[Examples, list[Rows]]:
+        """Return the examples (features and labels) of all splits, and which rows are those of each."""
         import numpy as np
 
         rows_of_sides = []
@@ -55,10 +55,16 @@ class TextVectors:
             rows_of_sides.append(np.array(rows))
         table = feature_table(self.rows, rows_of_sides, features)
 
-        examples = []
-        start = 0
-        for _, labels in splits:
-            end = start + len(labels)
-            examples.append(Examples(table[start:end], np.array(labels, np.int64)))
-            start = end
-        return examples
+        labels: list[int] = []
+        for _, of_split in splits:
+            labels += of_split
+        rows_of_splits = consecutive_rows([len(of_split) for _, of_split in splits])
+        return Examples(table, np.array(labels, np.int64)), rows_of_splits
+
+
+def consecutive_rows(lengths: Sequence[int]) -> list[Rows]:
+    """Return the row numbers of parts that follow each other, from their lengths."""
+    import numpy as np
+
+    ends = np.cumsum(lengths)
+    return np.split(np.arange(ends[-1]), ends[:-1])

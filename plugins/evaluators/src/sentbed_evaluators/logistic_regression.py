@@ -30,8 +30,7 @@ with a tolerance of 1e-5."""
 
 
 def fit(
-    train: Examples,
-    development: Examples,
+    examples: Examples,
     classes: int,
     tasks: Sequence[Task],
     seed: int,
@@ -47,29 +46,26 @@ def fit(
 
     fitted = []
     for task in tasks:
-        features = train.features
-        # Features may be a memory map, so rows are copied only if the task does not train on all of them.
-        if not np.array_equal(task.train, np.arange(len(train))):
-            features = features[task.train]
+        features = examples.features[task.train]
         tolerance = 10 * TOLERANCE
         if 2 * features.nbytes <= FLOAT64_BYTES:
             features = features.astype(np.float64)
             tolerance = TOLERANCE
 
-        labels = train.labels[task.train]
+        labels = examples.labels[task.train]
         model = LogisticRegression(
             random_state=seed,
             tol=tolerance,
             max_iter=ITERATIONS,
             warm_start=True,
         )
-        development_features = development.features[task.development]
-        gold = development.labels[task.development]
+        development = examples.features[task.development]
+        gold = examples.labels[task.development]
         weights, correct = [], []
         for penalty in task.penalties:
             model.set_params(C=penalty).fit(features, labels)
             weights.append(_weights(model, features.shape[1], classes))
-            predicted = predict(development_features, weights[-1])
+            predicted = predict(development, weights[-1])
             correct.append(int((predicted == gold).sum()))
             done(1)
         fitted.append(Fitted(np.stack(weights), np.array(correct)))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import chain
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -31,18 +28,6 @@ _NOT_INSTALLED = (
     "the package `mteb` is not installed, and the evaluator `mteb` needs it; "
     "install it with `pip install 'sentbed-evaluators[mteb]'`"
 )
-_NOISY_LOGGERS = (
-    "mteb",
-    "datasets",
-    "huggingface_hub",
-    "sentence_transformers",
-    "transformers",
-    "bitsandbytes",
-    "httpx",
-    "httpx2",
-    "filelock",
-)
-"""Loggers that are silenced: those of mteb and of its noisiest dependencies."""
 
 
 @attrs.frozen
@@ -64,7 +49,7 @@ class MTEB(Evaluator):
 
     Data comes from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1`, only the cache is
     used. All data is loaded before the first text is encoded. mteb's own result files are neither written nor
-    read.
+    read. Messages about tasks, subsets, splits and data that do not exist are mteb's.
     """
 
     name: ClassVar[str] = "mteb"
@@ -83,9 +68,6 @@ class MTEB(Evaluator):
     """Subsets to restrict tasks to, by mteb's names, such as `en` or `de-en`. Default: all subsets."""
     splits: tuple[str, ...] = ()
     """Splits to score, such as `validation`. Default: the splits on which mteb evaluates a task."""
-    skip_missing: bool = False
-    """Whether tasks whose data is unavailable are skipped and named in the protocol of `AVG`. If false,
-    unavailable data is an error before any text is encoded."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem if the library is missing, and problems with the parameters."""
@@ -105,63 +87,52 @@ class MTEB(Evaluator):
                 yield f"`{field}` cannot change the benchmark `{self.benchmark}`; remove it, or name `tasks`"
 
     def prepare(self) -> DrivesEncoder:
-        """Return an evaluation that mteb drives.
-
-        Raises `DataError` if `check` finds a problem, or if mteb has no task, benchmark or subset of a name.
-        """
+        """Return an evaluation that mteb drives; mteb raises an error for a name that it does not have."""
         for problem in self.check():
             raise DataError(problem)
-        with _without_side_effects():
+        with _kept_generators():
             # A wrong name ends a run before it trains. The tasks themselves are made anew for each evaluation,
             # since a task draws its samples from a generator of its own.
-            self._requested_tasks(_import_tasks())
+            self._requested_tasks()
         return DrivesEncoder(self._evaluate)
 
-    def _requested_tasks(self, module: ModuleType) -> list[AbsTask]:
-        """Return the tasks to score; raises `DataError` if mteb has none of a name, or nothing is left of one."""
-        if self.benchmark is not None:
-            return module.find_benchmark(self.benchmark)  # type: ignore[no-any-return]
+    def _requested_tasks(self) -> list[AbsTask]:
+        """Return the tasks to score."""
+        from sentbed_evaluators._mteb import tasks
 
-        filters = module.Filters(self.languages, self.subsets, self.splits)
-        return module.find_tasks(self.tasks, filters)  # type: ignore[no-any-return]
+        if self.benchmark is not None:
+            return tasks.tasks_of_benchmark(self.benchmark)
+        return tasks.find_tasks(self.tasks, self.languages, self.subsets, self.splits)
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Load the data of all tasks, then let mteb evaluate them one after the other.
 
-        Raises:
-            DataError: if a task is unknown, or its data is unavailable.
-            RunError: if an embedding is not finite (or zero, for a classifier), or mteb fails.
+        Raises `RunError` if an embedding is not finite (or zero, for a classifier).
         """
-        with _without_side_effects():
-            module = _import_tasks()
-            requested = self._requested_tasks(module)
+        from sentbed_evaluators._mteb import tasks
+
+        with _kept_generators():
+            requested = self._requested_tasks()
+            scores_of_tasks = []
             try:
-                missing = module.load(requested, self.splits)
-                tasks = []
-                for task in requested:
-                    if task.metadata.name not in missing:
-                        tasks.append(task)
-                if missing and not (self.skip_missing and tasks):
-                    raise DataError(_missing_message(missing, len(tasks)))
-                scores_of_tasks = module.score_tasks(encoder, tasks, encoder.progress)
+                tasks.load(requested)
+                for number, task in enumerate(requested):
+                    encoder.progress("tasks", number, len(requested))
+                    scores_of_tasks.append(tasks.score_task(encoder, task))
             finally:
-                module.unload(requested)
+                tasks.unload(requested)
+        encoder.progress("tasks", len(requested), len(requested))
 
         main = [scores[0] for scores in scores_of_tasks]
         scores = tuple(chain.from_iterable(scores_of_tasks))
-        primary = mean_value(main)
-        if len(main) + len(missing) > 1:
-            metric = "main_score"
+        if len(main) > 1:
             metrics = {score.metric for score in main}
-            if len(metrics) == 1:
-                (metric,) = metrics
+            metric = metrics.pop() if len(metrics) == 1 else "main_score"
             details: dict[str, Any] = {}
             if self.benchmark:
                 details["benchmark"] = self.benchmark
-            if missing:
-                details["missing"] = list(missing)
             scores = (*scores, average(main, metric, **details))
-        return Evaluation(scores, primary)
+        return Evaluation(scores, mean_value(main))
 
 
 def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
@@ -186,58 +157,19 @@ def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBMo
     return MTEBModel(encoder, described(encoder, name))
 
 
-def _import_tasks() -> ModuleType:
-    """Import mteb, and return the module that runs its tasks.
-
-    Raises `RunError` if mteb cannot create its cache directory.
-    """
-    try:
-        from sentbed_evaluators._mteb import tasks
-    except OSError as error:
-        raise RunError(
-            f"mteb cannot be imported ({error}); on import, it creates its cache directory: set MTEB_CACHE to a "
-            f"directory that can be written"
-        ) from error
-    return tasks
-
-
-def _missing_message(missing: dict[str, str], present: int) -> str:
-    """Return the error message for tasks without data; `present` is the number of tasks that have data."""
-    reasons = "; ".join(f"`{task}` ({reason})" for task, reason in missing.items())
-    leave_out = ""
-    if present:
-        leave_out = ", or set `skip_missing = true` to score the others"
-    return (
-        f"the data of {len(missing)} of {len(missing) + present} tasks of mteb is not available: {reasons}. "
-        f"Load it once with a connection to the Hugging Face Hub, with HF_HOME as it is now, or leave the "
-        f"task out{leave_out}"
-    )
-
-
 @contextmanager
-def _without_side_effects() -> Iterator[None]:
-    """Silence mteb, and restore the states of the global random generators at the end.
+def _kept_generators() -> Iterator[None]:
+    """Restore the states of the global random generators at the end.
 
     mteb seeds them when it creates a task. If they were not restored, a run that evaluates during training would
     draw the same dropout masks after every evaluation.
     """
-    import logging
     import random
 
     import numpy as np
     import torch
 
     with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        # These libraries set the levels of their loggers on import, so they are imported first.
-        for library in ("datasets", "transformers"):
-            importlib.import_module(library)
-        for logger in map(logging.getLogger, _NOISY_LOGGERS):
-            stack.callback(logger.setLevel, logger.level)
-            logger.setLevel(logging.CRITICAL)
-        stack.enter_context(_without_bars())
-
         stack.callback(random.setstate, random.getstate())
         stack.callback(np.random.set_state, np.random.get_state())
         devices: Iterable[int] = []
@@ -245,24 +177,3 @@ def _without_side_effects() -> Iterator[None]:
             devices = range(torch.cuda.device_count())
         stack.enter_context(torch.random.fork_rng(devices=devices))
         yield
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Disable tqdm's progress bars, which mteb, datasets and huggingface_hub show by default."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
-
-    start = tqdm.__init__
-
-    def silent(
-        bar: Any,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        start(bar, *args, **{**kwargs, "disable": True})
-
-    tqdm.__init__ = silent
-    try:
-        yield
-    finally:
-        tqdm.__init__ = start

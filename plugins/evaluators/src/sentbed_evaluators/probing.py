@@ -17,9 +17,11 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_training import Classifier, Examples
+from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.data_directories import TaskFiles, digest
+from sentbed_evaluators.labelled_text_vectors import consecutive_rows
+from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.probing_files import TASKS, Part, find_files, read_task
 from sentbed_evaluators.task_suites import (
     FileSuite,
@@ -113,19 +115,16 @@ class SentEvalProbing(FileSuite):
         vectors: Vectors,
     ) -> Score:
         """Train the classifier of one task, and score it on the test part."""
-        features = nonzero(vectors, task)
-        examples = []
-        start = 0
-        for part in data.parts:
-            end = start + len(part.texts)
-            examples.append(Examples(features[start:end], part.labels))
-            start = end
-        train, development, test = examples
+        import numpy as np
+
+        labels = np.concatenate([part.labels for part in data.parts])
+        examples = Examples(nonzero(vectors, task), labels)
+        train, development, test = consecutive_rows([len(p.texts) for p in data.parts])
         classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
-        classes = int(train.labels.max()) + 1
-        outcome = classifier.split(
-            train, development, test, classes, part_progress(vectors, task)
-        )
+        classes = int(labels[train].max()) + 1
+        folds = classifier.split(labels, train, development, test)
+        progress = part_progress(vectors, task)
+        outcome = classifier.probe(examples, classes, folds, "split", progress)
         protocol = {
             "id": f"{self.name}{classifier.suffix}",
             "aggregation": "single",
@@ -139,7 +138,7 @@ class SentEvalProbing(FileSuite):
             "text": "words joined by one space",
             "data": data.hash,
         }
-        return accuracy(task, outcome, test.labels, protocol)
+        return accuracy(task, outcome, protocol)
 
 
 def _item_texts(tasks: Mapping[str, _TaskData]) -> dict[str, list[tuple[str]]]:

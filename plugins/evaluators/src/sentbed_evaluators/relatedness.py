@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed_evaluators.classifier_training import Progress
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
+from sentbed_evaluators.probe import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,23 +75,20 @@ class Relatedness:
         """
         import numpy as np
 
-        from sentbed_evaluators._torch.relatedness_regression import (
-            RelatednessRegression,
-        )
+        from sentbed_evaluators._torch.relatedness_regression import expected_grades
 
         train, development = in_order(train), in_order(development)
-        features = features_of(train)
         gold = np.array(development.scores, np.float64)
-        width = features.shape[1]
-        regression = RelatednessRegression(width, GRADES, self.seed, self.device)
-        regression.fit(
-            features,
+        return expected_grades(
+            features_of(train),
             targets_of(train.scores),
             features_of(development),
             partial(_pearson, gold),
+            features_of(test),
+            self.seed,
+            self.device,
             progress,
         )
-        return regression.predict(features_of(test))
 
 
 def in_order(pairs: EncodedPairs) -> EncodedPairs:

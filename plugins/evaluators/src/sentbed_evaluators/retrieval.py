@@ -15,7 +15,6 @@ from sentbed.protocols import (
     Evaluator,
     Items,
     Prepared,
-    RaggedVectors,
     Score,
     Texts,
     TextTask,
@@ -186,7 +185,7 @@ class Retrieval(Evaluator):
         places = self._search(collection, queries, vectors, size)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = ""
-        if by_cosine and not isinstance(queries, RaggedVectors):
+        if by_cosine:
             degenerate = equal_vectors(queries)
         scores = list(self._scores(collection, ranking, degenerate))
         if self.cost:

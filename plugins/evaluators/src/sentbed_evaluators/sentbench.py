@@ -22,10 +22,10 @@ from sentbed.protocols import (
 )
 from sentbed_common import pairwise_similarities
 
-from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.degenerate_scores import equal_cosines
 from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
+from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
     SPLITS,
@@ -86,8 +86,8 @@ class SentBench(TaskSuite):
 
     The paper gives the sizes of its pair and contrast sets (table 1), but not how they were made. Here they are
     built from the files of each source, with equal numbers of matching and other pairs. If the source is large
-    enough, they have the paper's sizes, and `size` in the protocol is `paper`. The sets are stored in the cache
-    (`SENTBED_CACHE`). `data` in the protocol is their hash; scores with different hashes are not comparable.
+    enough, they have the paper's sizes, and `size` in the protocol is `paper`. `data` in the protocol is their
+    hash; scores with different hashes are not comparable.
 
     The paper calls its classifier simple and does not give its features. A linear function of [u, v] is a
     function of u plus a function of v, and cannot tell whether u and v match; yet the paper's pair scores reach
@@ -102,9 +102,7 @@ class SentBench(TaskSuite):
     pairs than table 1 reports. `identical` in the protocol of a pair score is the number of positive test pairs
     with two equal sides. About 100 short lines of StyleTransfer are in both its training and its test set.
 
-    The vectors of one task are in memory. If the features of pairs exceed 1 GiB (DBpedia at width 768: 1.8 GB),
-    they are in a file in the temporary directory (`TMPDIR`), which is removed afterwards; `logistic` reads them
-    into memory.
+    The vectors of one task and the features of its pairs are in memory (DBpedia at width 768: 1.8 GB).
     """
 
     name: ClassVar[str] = "sentbench"
@@ -229,11 +227,9 @@ class SentBench(TaskSuite):
         return tuple(task for task in SOURCES if task in self.task_names)
 
     def prepare_tasks(self) -> Prepared:
-        """Read SentEval's files, and build the pair and contrast sets that are not in the cache.
+        """Read SentEval's files, and build the pair and contrast sets.
 
-        Raises:
-            DataError: if data is missing or unreadable; with file and line.
-            RunError: if the cache cannot be written.
+        Raises `DataError`, with file and line, if data is missing or unreadable.
         """
         from sentbed_evaluators.transfer import read_tasks, transfer_lists
 
@@ -302,24 +298,23 @@ class SentBench(TaskSuite):
         self, tasks: Sequence[TransferTask], vectors: Vectors
     ) -> Iterator[Score]:
         """Yield the accuracy of each task of `single`, under the paper's name."""
-        from sentbed_evaluators.transfer import transfer_scores
+        from sentbed_evaluators.transfer import examples_of, transfer_scores
 
-        classifiers = self._classifiers(vectors)
-        runs = []
-        for classifier in classifiers:
-            runs.append(transfer_scores(vectors, tasks, classifier))
-
-        for scores in zip(*runs, strict=True):
-            if scores[0].metric != "accuracy":
-                continue
+        for task in tasks:
+            examples = examples_of(vectors, task)
+            progress = part_progress(vectors, task.name)
+            scores = []
+            for classifier in self._classifiers(vectors):
+                of_run = transfer_scores(task, examples, classifier, progress)
+                # The accuracy is first.
+                scores.append(next(of_run))
             score = _mean_of_runs(scores)
             protocol = {
                 **score.protocol,
-                "id": f"sentbench-single{classifiers[0].suffix}",
-                "task": score.task,
+                "id": f"sentbench-single{classifier.suffix}",
+                "task": task.name,
             }
-            task = PAPER_NAMES[score.task]
-            yield attrs.evolve(score, task=task, protocol=protocol)
+            yield attrs.evolve(score, task=PAPER_NAMES[task.name], protocol=protocol)
 
     def _classifiers(self, vectors: Vectors) -> list[Classifier]:
         """Return one classifier for each of the `runs`, each with its own seed."""
@@ -334,7 +329,7 @@ class SentBench(TaskSuite):
         self,
         vectors: Vectors,
         sets: BuiltSets,
-        rows: TextVectors,
+        vectors_of_texts: TextVectors,
     ) -> Score:
         """Train the classifiers of a task's pairs, and return their mean accuracy."""
         splits = []
@@ -343,13 +338,18 @@ class SentBench(TaskSuite):
 
         classifiers = self._classifiers(vectors)
         outcomes = []
-        train, valid, test = rows.examples(splits, self.features)
+        examples, rows_of_splits = vectors_of_texts.examples(splits, self.features)
+        train, valid, test = rows_of_splits
+        labels = examples.labels
         for classifier in classifiers:
             progress = part_progress(vectors, sets.task)
             if len(valid):
-                outcomes.append(classifier.split(train, valid, test, 2, progress))
+                folds = classifier.split(labels, train, valid, test)
+                outcome = classifier.probe(examples, 2, folds, "split", progress)
             else:
-                outcomes.append(classifier.folded(train, test, 2, progress))
+                folds = classifier.folded(labels, train, test)
+                outcome = classifier.probe(examples, 2, folds, "folded", progress)
+            outcomes.append(outcome)
 
         size = "paper"
         sizes = {}
@@ -372,7 +372,7 @@ class SentBench(TaskSuite):
         }
         scores = []
         for outcome in outcomes:
-            scores.append(accuracy(sets.task, outcome, test.labels, protocol))
+            scores.append(accuracy(sets.task, outcome, protocol))
         return _mean_of_runs(scores)
 
 
@@ -462,7 +462,7 @@ def _contrast(
         "test": len(correct),
         "similarity": "cosine",
         **sets.describe(),
-        "data": sets.files["contrast"],
+        "data": sets.triples_hash,
     }
     ties = int((near == far).sum())
     note = f"{ties} ties, which count as wrong" if ties else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -20,9 +19,7 @@ from sentbed.protocols import (
 )
 from sentbed_common import pairwise_similarities
 
-from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.cosine_correlation import (
-    correlate,
     correlation_score,
     nonzero,
     require_varied,
@@ -35,8 +32,9 @@ from sentbed_evaluators.glue_files import (
     find_files,
     read_rows,
 )
-from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
+from sentbed_evaluators.labelled_text_vectors import TextVectors
 from sentbed_evaluators.pair_features import FORMULAS
+from sentbed_evaluators.probe import Classifier, Grid
 from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
 from sentbed_evaluators.task_suites import (
     FileSuite,
@@ -91,9 +89,8 @@ class SentGLUE(FileSuite):
     held-out part of it. For the same reason, this evaluator cannot choose a checkpoint. MNLI-m and MNLI-mm are
     scored with the same classifier.
 
-    The vectors of a task's distinct sentences are in memory (MNLI at width 1024: about 2 GB). If the features
-    exceed 1 GiB (MNLI: 6.4 GB), they are in a file in the temporary directory (`TMPDIR`), which is removed
-    afterwards; `logistic` reads them into memory.
+    The vectors of a task's distinct sentences and the features of its rows are in memory (MNLI at width 1024:
+    about 2 GB and 6.4 GB).
     """
 
     name: ClassVar[str] = "sentglue"
@@ -247,7 +244,6 @@ class SentGLUE(FileSuite):
             "aggregation": "single",
             "split": "dev",
             "similarity": self.similarity,
-            "correlation": "spearman",
             "test": len(test),
             "text": "as in the file",
             "data": folder.hashes[name],
@@ -269,8 +265,7 @@ class SentGLUE(FileSuite):
             }
         else:
             similarities = pairwise_similarities(vectors.similarity, *pairs[-1].vectors)
-        correlation = correlate(test.scores, similarities)
-        return correlation_score(name, correlation, test.scores, similarities, protocol)
+        return correlation_score(name, test.scores, similarities, protocol)
 
     def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier for a folder, and score it on the development set of each task in the folder."""
@@ -282,17 +277,18 @@ class SentGLUE(FileSuite):
         classes = len(task.classes)
         progress = part_progress(vectors, task.folder)
         train, held_out = folder.parts[:2]
-        splits = [
-            (train.sides, train.labels),
-            (held_out.sides, held_out.labels),
-            _joined(folder.tests),
-        ]
+        splits = [(rows.sides, rows.labels) for rows in folder.parts]
         text_vectors = TextVectors.of(vectors, folder.folder)
-        fitted, development, test = text_vectors.examples(splits)
+        examples, rows_of_parts = text_vectors.examples(splits)
+        labels = examples.labels
+        fitted_on, development, *tests = rows_of_parts
+        test = np.concatenate(tests)
         if is_folded:
-            outcome = classifier.folded(fitted, test, classes, progress)
+            folds = classifier.folded(labels, fitted_on, test)
         else:
-            outcome = classifier.split(fitted, development, test, classes, progress)
+            folds = classifier.split(labels, fitted_on, development, test)
+        grid: Grid = "folded" if is_folded else "split"
+        outcome = classifier.probe(examples, classes, folds, grid, progress)
 
         protocol: dict[str, Any] = {
             "id": f"{self.name}{classifier.suffix}",
@@ -326,7 +322,7 @@ class SentGLUE(FileSuite):
             if task.broken_rows:
                 skipped = {"train": folder.skipped, "dev": rows.skipped}
                 protocol_of_task["skipped"] = skipped
-            gold, predicted = np.array(rows.labels), outcome.predicted[start:end]
+            gold, predicted = outcome.gold[start:end], outcome.predicted[start:end]
             scores[name] = _score(name, gold, predicted, protocol_of_task)
             start = end
         return scores
@@ -365,15 +361,6 @@ def _scored_pairs(
         pairs.append(EncodedPairs(sides, (first, second), rows.scores))
         start = end
     return pairs
-
-
-def _joined(parts: Sequence[Rows]) -> LabelledTexts:
-    """Return the sides and the labels of all parts, each concatenated over the parts."""
-    sides = []
-    for texts in zip(*(rows.sides for rows in parts), strict=True):
-        sides.append(list(chain.from_iterable(texts)))
-    labels = list(chain.from_iterable(rows.labels for rows in parts))
-    return sides, labels
 
 
 def _texts_of(parts: Sequence[Rows]) -> list[str]:

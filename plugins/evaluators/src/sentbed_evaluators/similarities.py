@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
-from sentbed_common import in_blocks, nearest, unit_rows
+from sentbed_common import in_blocks, nearest, short_text, unit_rows
 
-from sentbed_evaluators.cosine_correlation import nonzero, zero_notes
+from sentbed_evaluators.cosine_correlation import nonzero
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,11 +54,17 @@ def zero_remarks(
     similarity: Similarity | None,
     rows: Encoded,
     texts: Sequence[str],
-) -> list[str]:
-    """Return a list with a note on zero vectors; empty if there are none, or the similarity is not the cosine."""
+) -> str:
+    """Return a note on zero vectors; empty if there are none, or the similarity is not the cosine."""
+    import numpy as np
+
     if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
-        return []
-    return zero_notes(rows, texts)
+        return ""
+    is_zero = ~rows.any(axis=1)
+    if not is_zero.any():
+        return ""
+    first = short_text(texts[int(np.argmax(is_zero))])
+    return f"{is_zero.sum()} zero vectors, whose cosine counts as 0, the first that of {first!r}"
 
 
 def most_similar(

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 from sentbed.errors import DataError, suggest
@@ -19,13 +19,9 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_training import Outcome, Progress
 from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.degenerate_scores import one_class
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from sentbed_evaluators.probe import Outcome, Progress
 
 _PROTOCOL_KEYS = (
     "id",
@@ -258,13 +254,12 @@ def _degenerate(scores: Sequence[Score]) -> str:
 def accuracy(
     task: str,
     outcome: Outcome,
-    labels: NDArray[np.int64],
     protocol: dict[str, Any],
 ) -> Score:
     """Return a classifier's accuracy as a score; its items are 1 for correctly classified examples, else 0."""
     import numpy as np
 
-    right = (outcome.predicted == labels).astype(np.float64)
+    right = (outcome.predicted == outcome.gold).astype(np.float64)
     return Score(
         task,
         "accuracy",

@@ -19,16 +19,12 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_training import (
-    Classifier,
-    Examples,
-    Outcome,
-    Progress,
-)
+from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.data_directories import TaskFiles
-from sentbed_evaluators.degenerate_scores import one_class
+from sentbed_evaluators.labelled_text_vectors import consecutive_rows
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
+from sentbed_evaluators.probe import Classifier, Fold, Grid, Outcome, Progress
 from sentbed_evaluators.task_suites import (
     FileSuite,
     accuracy,
@@ -124,7 +120,11 @@ class SentEvalTransfer(FileSuite):
         Raises `RunError`, with the sentence, if an embedding is zero or not finite.
         """
         classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
-        scores = list(transfer_scores(vectors, tasks, classifier))
+        scores: list[Score] = []
+        for task in tasks:
+            examples = examples_of(vectors, task)
+            progress = part_progress(vectors, task.name)
+            scores += transfer_scores(task, examples, classifier, progress)
         main = {score.task: score for score in scores if score.metric == "accuracy"}
         if self.part == "all" and main.keys() >= set(PAPERS):
             of_papers = [score for task, score in main.items() if task in PAPERS]
@@ -190,22 +190,27 @@ def part_of(
 
     A task without a test set is split first: the classifier's first outer fold becomes its test set.
     """
+    import numpy as np
+
     splits = dict(task.splits)
     if "all" in splits:
         whole = splits.pop("all")
-        train, test = classifier.first_fold(whole.labels)
-        splits = {"train": _rows_of(whole, train), "test": _rows_of(whole, test)}
+        labels = np.array(whole.labels)
+        train, test = classifier.cut(labels, np.arange(len(labels)))[0]
+        splits["train"] = _rows_of(whole, train)
+        splits["test"] = _rows_of(whole, test)
     if part == "train":
         del splits["test"]
     return attrs.evolve(task, splits=splits, part=part)
 
 
-def _rows_of(split: Split, rows: Sequence[int]) -> Split:
+def _rows_of(split: Split, rows: Iterable[int]) -> Split:
     """Return the given rows of a split, as a split."""
+    places = list(rows)
     sentences = []
     for side in split.sentences:
-        sentences.append(tuple(side[row] for row in rows))
-    return Split(tuple(sentences), tuple(split.labels[row] for row in rows))
+        sentences.append(tuple(side[row] for row in places))
+    return Split(tuple(sentences), tuple(split.labels[row] for row in places))
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
@@ -219,111 +224,99 @@ def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
 
 
 def transfer_scores(
-    vectors: Vectors,
-    tasks: Sequence[TransferTask],
-    classifier: Classifier,
-) -> Iterator[Score]:
-    """Yield the scores of each task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`.
-
-    Raises `RunError` if an embedding is zero or not finite.
-    """
-    for task in tasks:
-        examples = {}
-        for name, split in task.splits.items():
-            examples[name] = examples_of(vectors, f"{task.name} {name}", split)
-        progress = part_progress(vectors, task.name)
-        outcome, chosen_on = _trained(task, examples, classifier, progress)
-        scored_on = task.scored_on
-        descriptions = {"all": "nested cross-validation", "train": chosen_on}
-        protocol: dict[str, Any] = {
-            "id": f"senteval-transfer{classifier.suffix}",
-            "classifier": classifier.describe(),
-            "features": "u",
-            "split": descriptions.get(scored_on, scored_on),
-            "examples": {name: len(rows) for name, rows in examples.items()},
-            "text": "as in the file, white space as one space",
-            "data": task.data,
-        }
-        if task.part != "all":
-            protocol["id"] += f"-{task.part}"
-        if TRANSFER[task.name].pairs:
-            protocol["features"] = FORMULAS["senteval"]
-        yield from _scores(task.name, examples[scored_on], outcome, protocol)
-        yield Score(
-            task.name,
-            "dev-accuracy",
-            outcome.development,
-            {**protocol, "split": chosen_on},
-            degenerate=one_class(outcome.predicted, outcome.folds),
-        )
-
-
-def _trained(
     task: TransferTask,
-    examples: Mapping[str, Examples],
+    examples: Examples,
     classifier: Classifier,
     progress: Progress,
-) -> tuple[Outcome, str]:
-    """Train the classifiers of a task; return the outcome, and a description of how the penalty was chosen."""
+) -> Iterator[Score]:
+    """Yield the scores of a task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`."""
+    folds, grid, chosen_on = folds_of(task, examples, classifier)
     layout = TRANSFER[task.name]
-    classes = layout.classes
-    if "all" in examples:
-        outcome = classifier.nested(examples["all"], classes, progress)
-        return outcome, "inner cross-validation"
-    train, test = examples["train"], examples[task.scored_on]
-    if "dev" in examples:
-        outcome = classifier.split(train, examples["dev"], test, classes, progress)
-        return outcome, "dev"
-    grid: Literal["nested", "folded"] = "folded"
-    if "all" in layout.files:
+    outcome = classifier.probe(examples, layout.classes, folds, grid, progress)
+
+    scored_on = task.scored_on
+    descriptions = {"all": "nested cross-validation", "train": chosen_on}
+    protocol: dict[str, Any] = {
+        "id": f"senteval-transfer{classifier.suffix}",
+        "classifier": classifier.describe(),
+        "features": "u",
+        "split": descriptions.get(scored_on, scored_on),
+        "examples": {name: len(split) for name, split in task.splits.items()},
+        "text": "as in the file, white space as one space",
+        "data": task.data,
+    }
+    if task.part != "all":
+        protocol["id"] += f"-{task.part}"
+    if layout.pairs:
+        protocol["features"] = FORMULAS["senteval"]
+    score = accuracy(task.name, outcome, protocol)
+    yield score
+    if layout.pairs:
+        yield _f1(score, outcome)
+    yield Score(
+        task.name,
+        "dev-accuracy",
+        outcome.development,
+        {**protocol, "split": chosen_on},
+        degenerate=score.degenerate,
+    )
+
+
+def folds_of(
+    task: TransferTask,
+    examples: Examples,
+    classifier: Classifier,
+) -> tuple[list[Fold], Grid, str]:
+    """Return the folds of a task, the grid of its penalties, and a description of how the penalty is chosen."""
+    labels = examples.labels
+    parts = consecutive_rows([len(split) for split in task.splits.values()])
+    rows = dict(zip(task.splits, parts, strict=True))
+    if "all" in rows:
+        return classifier.nested(labels), "nested", "inner cross-validation"
+    if "dev" in rows:
+        test = rows[task.scored_on]
+        return (
+            classifier.split(labels, rows["train"], rows["dev"], test),
+            "split",
+            "dev",
+        )
+    grid: Grid = "folded"
+    if "all" in TRANSFER[task.name].files:
         # The task has been cut into the first outer fold of the nested cross-validation.
         grid = "nested"
-    if "test" in examples:
-        outcome = classifier.folded(train, test, classes, progress, grid)
-    else:
-        outcome = classifier.chosen(train, classes, progress, grid)
-    return outcome, "cross-validation on train"
+    folds = classifier.folded(labels, rows["train"], rows.get("test"))
+    return folds, grid, "cross-validation on train"
 
 
-def examples_of(
-    vectors: Vectors,
-    name: str,
-    split: Split,
-) -> Examples:
-    """Return the examples of a split. Their features are vectors of sentences or, for pairs, pair features."""
+def examples_of(vectors: Vectors, task: TransferTask) -> Examples:
+    """Return the examples of all splits. Their features are vectors of sentences or, for pairs, pair features."""
     import numpy as np
 
-    features = nonzero(vectors, name)
-    if len(split.sentences) == 2:
-        count = len(split)
-        features = pair_features(features[:count], features[count:], "senteval")
-    return Examples(features, np.array(split.labels))
+    features = []
+    labels: list[int] = []
+    for name, split in task.splits.items():
+        of_split = nonzero(vectors, f"{task.name} {name}")
+        if len(split.sentences) == 2:
+            first, second = of_split[: len(split)], of_split[len(split) :]
+            of_split = pair_features(first, second, "senteval")
+        features.append(of_split)
+        labels += split.labels
+    return Examples(np.concatenate(features), np.array(labels))
 
 
-def _scores(
-    task: str,
-    test: Examples,
-    outcome: Outcome,
-    protocol: dict[str, Any],
-) -> Iterator[Score]:
-    """Yield the accuracy and, for a task of pairs, F1 x 100."""
+def _f1(accuracy: Score, outcome: Outcome) -> Score:
+    """Return F1 x 100 of the predictions of pairs."""
     import numpy as np
-
-    score = accuracy(task, outcome, test.labels, protocol)
-    yield score
-    if not TRANSFER[task].pairs:
-        return
-
     from sklearn.metrics import f1_score
 
-    gold = test.labels.astype(np.float64)
+    gold = outcome.gold.astype(np.float64)
     predicted = outcome.predicted.astype(np.float64)
     f1 = float(f1_score(gold, predicted, zero_division=0))
     note = ""
     if not predicted.any():
         note = "the classifier predicts no positive pair"
-    yield attrs.evolve(
-        score,
+    return attrs.evolve(
+        accuracy,
         metric="f1",
         value=round(100 * f1, 2),
         items=Items("f1", gold, predicted),

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from sentbed import DataError
+from sentbed_evaluators.sentbench_sets import SOURCES, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.building import (
     SPLITS,
-    TooFewRowsError,
     build_contrast,
     build_pairs,
     build_sets,
@@ -38,6 +40,34 @@ def unordered(pairs):
     return {frozenset(pair[:2]) for pair in pairs}
 
 
+def sizes(pairs):
+    """The number of pairs of each split."""
+    numbers = []
+    for split in SPLITS:
+        numbers.append(len(pairs[split]))
+    return numbers
+
+
+def every_pair(pairs):
+    """The pairs of all splits."""
+    together = []
+    for split in SPLITS:
+        together += pairs[split]
+    return together
+
+
+def require_sound(pairs, triples):
+    """Labels are balanced, no pair is in two splits, and the texts of a triple differ."""
+    splits = []
+    for split in SPLITS:
+        labels = counts(pairs[split])
+        assert abs(labels[0] - labels[1]) <= 1
+        splits.append(unordered(pairs[split]))
+    assert sum(map(len, splits)) == len(set().union(*splits))
+    for triple in triples:
+        assert len(set(triple)) == 3
+
+
 TABLE_1 = {
     # task: rows of the source, those of the contrast file among them; train, valid, test, contrast
     "SWAG": (choices(93_552, 3), 20_006, (56_131, 18_711, 18_711, 20_006)),
@@ -65,21 +95,15 @@ def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(
     stream, held_out, expected = TABLE_1[task]
     rows = list(stream)
     pairs, triples = build_sets(task, iter(rows), iter(rows[-held_out:]), seed=0)
-    assert tuple(len(pairs[split]) for split in SPLITS) == expected[:3]
-    assert len(triples) == expected[3]
-    for split in SPLITS:
-        labels = counts(pairs[split])
-        assert abs(labels[0] - labels[1]) <= len(pairs[split]) % 2
-    splits = [unordered(pairs[split]) for split in SPLITS]
-    assert sum(map(len, splits)) == len(set().union(*splits))
-    assert all(len(set(triple)) == 3 for triple in triples)
+    assert (*sizes(pairs), len(triples)) == expected
+    require_sound(pairs, triples)
 
 
 def test_pairs_that_belong_together_do_and_others_do_not():
     rows = list(choices(200, 3))
     pairs, triples = build_sets("SWAG", rows, rows, seed=3)
     assert sum(map(len, pairs.values())) == 400
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         number = text.split()[1]
         beginning = f"right {number}" if label else f"wrong {number} "
         assert other.startswith(beginning)
@@ -91,7 +115,7 @@ def test_pairs_that_belong_together_do_and_others_do_not():
 def test_classes_decide_where_texts_have_them():
     rows = list(labelled(300, 5))
     pairs, triples = build_sets("GoEmo", rows, rows, seed=3)
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         assert text != other
         assert (text[-1] == other[-1]) == bool(label)
     assert all(a[-1] == b[-1] != c[-1] and a != b for a, b, c in triples)
@@ -105,14 +129,16 @@ def test_classes_of_two_numberings_are_never_compared():
         for i in range(60)
     ]
     pairs, triples = build_sets("DBpedia", rows, rows, seed=0)
-    for texts in [*(pair[:2] for split in SPLITS for pair in pairs[split]), *triples]:
-        assert len({text.split()[0] for text in texts}) == 1
+    for first, second, _ in every_pair(pairs):
+        assert first.split()[0] == second.split()[0]
+    for text, right, wrong in triples:
+        assert text.split()[0] == right.split()[0] == wrong.split()[0]
 
 
 def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row():
     rows = list(choices(100, 0))
     pairs, triples = build_sets("ST", rows, rows, seed=0)
-    for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
+    for text, other, label in every_pair(pairs):
         assert other.startswith("right ")
         assert (text.split()[1] == other.split()[1]) == bool(label)
     assert all(a.split()[1] == b.split()[1] != c.split()[1] for a, b, c in triples)
@@ -165,7 +191,7 @@ def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set():
         assert {row.identity for row in chosen} == distinct
         pairs = build_pairs(chosen, Sizes(140, 50, 50, 0), seed)
         splits = [unordered(pairs[split]) for split in SPLITS]
-        assert [len(pairs[split]) for split in SPLITS] == [140, 50, 50]
+        assert sizes(pairs) == [140, 50, 50]
         assert [len(split) for split in splits] == [100, 50, 50]
         assert len(set().union(*splits)) == 200
 
@@ -182,7 +208,7 @@ def test_rows_with_an_empty_text_are_left_out():
 
 def test_a_smaller_source_keeps_the_shares_of_the_splits():
     pairs, triples = build_sets("CQA", choices(1000, 4), choices(30, 4), seed=0)
-    assert [len(pairs[split]) for split in SPLITS] == [1199, 399, 402]
+    assert sizes(pairs) == [1199, 399, 402]
     assert len(triples) == 30
 
 
@@ -198,7 +224,7 @@ def test_a_class_with_one_text_costs_pairs_and_no_balance():
 def test_a_limit_holds_for_each_split():
     rows = list(choices(500, 1))
     pairs, triples = build_sets("CQA", rows, rows, seed=0, limit=50)
-    assert [len(pairs[split]) for split in SPLITS] == [50, 50, 50]
+    assert sizes(pairs) == [50, 50, 50]
     assert len(triples) == 50
 
 
@@ -216,7 +242,7 @@ def test_another_seed_gives_other_sets():
     [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]],
 )
 def test_too_few_rows_are_an_error(rows):
-    with pytest.raises(TooFewRowsError):
+    with pytest.raises(DataError):
         build_sets("GoEmo", rows, rows, seed=0)
 
 
@@ -239,3 +265,84 @@ def test_pythons_own_hashes_decide_nothing():
         for seed in ("0", "1", "2")
     }
     assert len(digests) == 1
+
+
+# From files
+
+
+@pytest.mark.parametrize("task", SOURCES)
+def test_every_source_is_built_from_its_own_files(task, sentbench_data):
+    sets = built_sets(find_files(sentbench_data, task), seed=0)
+    require_sound(sets.pairs, sets.triples)
+    assert (sizes(sets.pairs)[1] == 0) is (task == "ROC")
+    held_out = {"ST": 17, "DBpedia": 56, "GoEmo": 32, "ROC": 20, "CQA": 11, "SWAG": 12}
+    assert len(sets.triples) == held_out[task]
+    name = {"CQA": "dev", "SWAG": "val", "ROC": "Story"}.get(task, "test")
+    assert any(name in text for text, _, _ in sets.triples)
+    assert not any("train" in text for triple in sets.triples for text in triple)
+
+
+def test_missing_files_are_named_with_how_to_get_them(sentbench_data):
+    (sentbench_data / "styletransfer" / "test.original.nltktok").unlink()
+    with pytest.raises(
+        DataError,
+        match=r"`ST` needs `test\.original\.nltktok`, missing in .*styletransfer",
+    ) as error:
+        find_files(sentbench_data, "ST")
+    assert "`sentbed data get styletransfer`" in str(error.value)
+    for file in (sentbench_data / "commonsenseqa").iterdir():
+        file.unlink()
+    with pytest.raises(
+        DataError, match=r"`train_rand_split\.jsonl` and 1 more, missing"
+    ):
+        find_files(sentbench_data, "CQA")
+
+
+def test_sources_are_found_under_their_other_names(sentbench_data):
+    (sentbench_data / "swag").rename(sentbench_data / "moved")
+    (sentbench_data / "swagaf").mkdir()
+    (sentbench_data / "moved").rename(sentbench_data / "swagaf" / "data")
+    assert [file.name for file in find_files(sentbench_data, "SWAG").pairs] == [
+        "train.csv",
+        "val.csv",
+    ]
+    for old, new in (("train", "train_112"), ("test", "test_56")):
+        (sentbench_data / "dbpedia" / f"{old}.csv").rename(
+            sentbench_data / "dbpedia" / f"{new}.csv"
+        )
+    with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
+        find_files(sentbench_data, "DBpedia")
+    (sentbench_data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
+    files = find_files(sentbench_data, "DBpedia")
+    assert [file.name for file in files.pairs] == [
+        "train_112.csv",
+        "val_1.csv",
+        "test_56.csv",
+    ]
+    assert [file.name for file in files.contrast] == ["test_56.csv"]
+
+
+EXPECTED = {
+    # train, valid, test, contrast: of `ST` and `GoEmo` those of Table 1; of DBpedia the copy has 24,000 rows
+    "ST": (24_986, 8_328, 8_330, 2_500),
+    "GoEmo": (54_535, 18_178, 18_179, 4_590),
+    "DBpedia": (29_589, 9_205, 9_206, 5_000),
+}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "ST",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia")),
+    ],
+)
+def test_real_sources_give_their_sizes_with_balanced_labels(task):
+    root = Path(os.environ.get("SENTBED_DATA", "/"))
+    if not (root / SOURCES[task].data).is_dir():
+        pytest.skip(
+            f"needs {SOURCES[task].data}: set SENTBED_DATA to the directory that holds it"
+        )
+    sets = built_sets(find_files(root, task), seed=0)
+    assert (*sizes(sets.pairs), len(sets.triples)) == EXPECTED[task]
+    require_sound(sets.pairs, sets.triples)

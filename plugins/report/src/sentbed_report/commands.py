@@ -112,11 +112,6 @@ def _without_difference(data: StudyData, cell: CellInfo) -> str:
     "--metric", help="Only the scores of this metric, such as `uniformity` or `f1`."
 )
 @click.option(
-    "--axes",
-    metavar="A,B",
-    help="Of a study: labels of B across, of A down, by the last column.",
-)
-@click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "latex", "csv", "html"]),
@@ -129,7 +124,6 @@ def table(
     evaluator: str | None,
     protocol: str | None,
     metric: str | None,
-    axes: str | None,
     form: str,
 ) -> None:
     """Print the scores of RUNS as in papers: one row per cell or encoder, one column per task, the average last.
@@ -140,7 +134,7 @@ def table(
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
     chooses another. With `--format csv`, the tables are printed as one, with one value per line.
     """
-    from sentbed_report.selected_tables import pivoted, selected_tables
+    from sentbed_report.selected_tables import selected_tables
     from sentbed_report.study.exports import named_tables
     from sentbed_report.tables.comma_separated import to_csv
     from sentbed_report.tables.html import to_html
@@ -150,24 +144,14 @@ def table(
 
     directories = [Path(run) for run in runs]
     summaries = selected_tables(directories, evaluator, protocol, metric)
-    named = named_tables(summaries)
-    tables = named
-    if axes is not None:
-        names = [name.strip() for name in axes.split(",")]
-        if len(names) != 2:
-            raise click.UsageError(
-                "`--axes` takes two axes, as `--axes pooler,temperature`"
-            )
-        tables = [pivoted(summary, names) for summary in summaries]
-
+    tables = named_tables(summaries)
     if form == "csv":
-        # A value a line names its label of every axis, so that two axes need no table of their own.
-        echo(to_csv(named), nl=False)
-    else:
-        formats = {
-            "text": to_text,
-            "markdown": to_markdown,
-            "latex": to_latex,
-            "html": to_html,
-        }
-        echo("\n".join(map(formats[form], tables)), nl=False)
+        echo(to_csv(tables), nl=False)
+        return
+    formats = {
+        "text": to_text,
+        "markdown": to_markdown,
+        "latex": to_latex,
+        "html": to_html,
+    }
+    echo("\n".join(map(formats[form], tables)), nl=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from decimal import Decimal
 
 from sentbed.protocols import ExpectedRow
 
 MINUS = "−"
+
+MISSING = "–"
+"""Text of a number or text that is unknown."""
 
 MOST_NAMES = 4
 """Largest number of names that a sentence lists."""
@@ -24,7 +26,7 @@ def number(value: float | None, digits: int = 2) -> str:
     NaN is `undefined`, infinity `not finite`; None is `–`.
     """
     if value is None:
-        return "–"
+        return MISSING
     if math.isnan(value):
         return "undefined"
     if not math.isfinite(value):
@@ -95,68 +97,14 @@ def probability(p_value: float) -> str:
     return f"{p_value:.3f}"
 
 
-def related_probability(p_value: float) -> str:
-    """Return a p-value to be written after `p`: `= 0.020` or `< 0.001`."""
-    text = probability(p_value)
-    if text.startswith("<"):
-        return text
-    return f"= {text}"
-
-
-def share(value: float) -> str:
-    """Return a share in [0, 1] as per cent with two significant digits: `41 %`, `4.1 %`, `< 0.01 %`."""
-    percent = 100 * value
-    if percent <= 0:
-        return "0 %"
-    if percent < 0.01:
-        return "< 0.01 %"
-    digits = 2
-    if percent >= 9.95:
-        digits = 0
-    elif percent >= 0.995:
-        digits = 1
-    return f"{percent:.{digits}f} %"
-
-
-def count_text(value: float) -> str:
-    """Return a whole number with thousands separators."""
-    return f"{value:,.0f}"
-
-
 def duration(seconds: float) -> str:
-    """Return a duration, such as `45.2 s`, `12 min 5 s`, `3 h 12 min` or `2 d 3 h`."""
-    if not math.isfinite(seconds):
-        return "an unknown time"
+    """Return a duration, such as `45.2 s`, `12 min` or `3 h 12 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return _two_units(minutes, "min", rest, "s")
-    hours, rest = divmod(minutes, 60)
-    if hours < 24:
-        return _two_units(hours, "h", rest, "min")
-    days, rest = divmod(hours, 24)
-    return _two_units(days, "d", rest, "h")
-
-
-def _two_units(
-    amount: int,
-    unit: str,
-    rest: int,
-    smaller_unit: str,
-) -> str:
-    if rest == 0:
-        return f"{amount} {unit}"
-    return f"{amount} {unit} {rest} {smaller_unit}"
-
-
-def moment(iso: str) -> str:
-    """Return an ISO 8601 time to the minute; any other text is returned unchanged."""
-    try:
-        time = datetime.fromisoformat(iso)
-    except ValueError:
-        return iso
-    return time.isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours == 0:
+        return f"{minutes} min"
+    return f"{hours:,} h {minutes} min"
 
 
 def count(
@@ -179,11 +127,6 @@ def first_names(names: Sequence[str]) -> str:
     return text
 
 
-def share_of(amount: int, total: int) -> str:
-    """Return an amount with its share of a total, such as `12 of 20 (60 %)`."""
-    return f"{amount:,} of {total:,} ({share(amount / total)})"
-
-
 def expected_verdict(row: ExpectedRow) -> str:
     """Return the verdict on an expected number: whether it was met, or why there is no verdict."""
     if row.met:
@@ -197,22 +140,6 @@ def expected_verdict(row: ExpectedRow) -> str:
     if row.fits > 1:
         return f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
     return "not measured"
-
-
-def expected_kind(row: ExpectedRow) -> str:
-    """Return the CSS class of an expected number, `met` or `unmet`; empty without a verdict."""
-    if row.met is None:
-        return ""
-    if row.met:
-        return "met"
-    return "unmet"
-
-
-def tolerance_text(row: ExpectedRow) -> str | None:
-    """Return the tolerance of an expected number, such as `±0.50`; None if the number is only shown."""
-    if not row.decides:
-        return None
-    return f"±{number(row.tolerance, expected_digits(row))}"
 
 
 def expected_digits(row: ExpectedRow) -> int:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-import attrs
-
 if TYPE_CHECKING:
     from jinja2 import Template
-
-
-@attrs.frozen
-class Script:
-    """A script of a page. Browsers run it only if the page's content security policy lists the script's hash."""
-
-    text: str
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the script in base64, as content security policies write it."""
-        return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
 
 
 def page_template(package: str, name: str) -> Template:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from statistics import fmean
 
 import attrs
@@ -15,7 +14,7 @@ from sentbed.protocols import StageCurve
 from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.geometry import geometry_plots, watched_scores
 from sentbed_report.figures.lines import spans_powers
-from sentbed_report.figures.plot import colours
+from sentbed_report.figures.plot import MUTED
 from sentbed_report.figures.study_figures import (
     effect_plots,
     figure_named,
@@ -23,7 +22,6 @@ from sentbed_report.figures.study_figures import (
     study_figures,
 )
 from sentbed_report.figures.training_curves import RunStage, training_plots
-from sentbed_report.study.axis_effects import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from toy_run_report import stage, watched_geometry, watched_stage
@@ -54,18 +52,23 @@ def mean(data, cell, task, metric):
         for score in run.scores:
             if (run.cell, score.task, score.metric) == (cell, task, metric):
                 scores.append(score.value)
+
     return fmean(scores)
 
 
 def test_figures_are_named_by_kind_and_number(data, figures):
     kinds = [name for name in figures if "-" not in name]
+
     assert kinds == ["scores", "effects", "numbers", "cost", "geometry", "learning"]
     assert figures["cost-2"].title.startswith("senteval-transfer")
+
     of_task = study_figures(data, summarise(data), "STS13")
-    assert [*of_task] == ["numbers", "cost"]
+
     assert axis_labels(of_task["cost"]) == ("passes", "STS13 (spearman)")
+
     with pytest.raises(RunError, match="no figure `pie`; its figures are `scores`"):
         figure_named(figures, "pie")
+
     with pytest.raises(RunError, match="no scores of the task `STSX`"):
         study_figures(data, summarise(data), "STSX")
 
@@ -76,6 +79,7 @@ def test_a_study_of_which_nothing_has_finished_has_no_figures():
 
     data = study(seeds=(1,))
     data = attrs.evolve(data, cells=with_runs(data.cells, waiting))
+
     assert study_figures(data, summarise(data)) == {}
 
 
@@ -83,12 +87,15 @@ def test_scores_are_drawn_over_every_axis_of_numbers():
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
     (summary,) = summarise(data)
     figures = study_figures(data, [summary])
+
     assert axis_labels(figures["numbers"]) == ("model", "Avg (spearman)")
     assert axis_labels(figures["numbers-2"])[0] == "temperature"
+
     means = {row.cell: row.cells[-1].value for row in summary.rows}
     expected = []
     for number, label in zip((125e6, 1.3e9, 6.7e9), SIZES.labels, strict=True):
         expected.append(pytest.approx((number, means[f"{label}, 0.05, mean"])))
+
     assert named_lines(figures["numbers"])["0.05, mean"] == expected
 
 
@@ -102,9 +109,10 @@ def test_points_are_at_the_mean_costs_and_scores_of_their_cells(data, figures):
 
 def test_a_cell_is_a_point_of_the_plane_at_its_means(data, figures):
     assert axis_labels(figures["geometry"]) == (
-        "STSB (uniformity)",
-        "STSB (alignment)",
+        "STSB (uniformity), lower is better",
+        "STSB (alignment), lower is better",
     )
+
     for cell, (point,) in named_lines(figures["geometry"]).items():
         uniformity = mean(data, cell, "STSB", "uniformity")
         alignment = mean(data, cell, "STSB", "alignment")
@@ -114,7 +122,9 @@ def test_a_cell_is_a_point_of_the_plane_at_its_means(data, figures):
 def test_intervals_of_cells_are_those_of_differences_from_the_best(data):
     summary = summarise(data)[0]
     best, *others = score_dots(summary)
+
     assert (best.low, best.high) == (best.value, best.value)
+
     for dot, row in zip(others, summary.groups.rows[1:], strict=True):
         assert dot.low <= dot.value <= dot.high
         # A cell is drawn strong if the best does not beat it.
@@ -124,13 +134,10 @@ def test_intervals_of_cells_are_those_of_differences_from_the_best(data):
 def test_an_effect_without_a_test_is_drawn_pale(study_of):
     numbers = {"first": {1: {"MR": 60.0}}, "mean": {1: {"MR": 70.0}}}
     data = study_of(numbers, [POOLER])
-    summaries = summarise(data)
-    (findings,) = axis_findings(data, summaries)
-    (label,) = findings.effects[0].labels
-    assert label.judged.reason
-    (plot,) = effect_plots(findings)
+    (plot,) = effect_plots(data, summarise(data))
     line = plot.figure(3.0).axes[0].lines[-1]
-    assert line.get_color() == colours()["muted"]
+
+    assert (line.get_label(), line.get_color()) == ("mean", MUTED)
 
 
 def test_validations_are_the_mean_over_the_runs_at_the_steps_that_all_reached():
@@ -139,6 +146,7 @@ def test_validations_are_the_mean_over_the_runs_at_the_steps_that_all_reached():
         RunStage("a", "2", StageCurve("s", [], [], [], validations=[(1, 4.0), (2, 9)])),
     ]
     (plot,) = training_plots(runs)
+
     assert named_lines(plot) == {"a": [(1.0, 3.0)]}
 
 
@@ -151,7 +159,9 @@ def test_encoders_are_lines_through_a_plane_along_the_steps_of_a_stage():
         watched = watched_geometry("en", "dev", "wang-isola", *places)
         curve = StageCurve("nli", [], [], [], watched=[watched])
         runs.append(RunStage("a", run, curve))
+
     (plot,) = geometry_plots(watched_scores(runs))
+
     assert "wang-isola, dev, geometry" in plot.title
     assert named_lines(plot)["a"] == [(-2.0, 0.5), (-3.0, 0.25)]
 
@@ -160,11 +170,13 @@ def test_all_curves_of_a_stage_are_drawn():
     titles = [
         plot.title for plot in training_plots([RunStage("", "", watched_stage())])
     ]
+
     assert titles == [
         "Validation (STS-B dev) in the stage nli",
         "Loss in the stage nli",
         "Temperature in the stage nli",
         "Learning rate in the stage nli",
+        "Geometry (primary score) in the stage nli",
         "Sts (primary score) in the stage nli",
     ]
 
@@ -176,20 +188,19 @@ def test_a_spike_in_a_long_curve_is_drawn_and_no_number_that_is_not_finite():
     curve = StageCurve("s", list(range(20_000)), losses, [])
     (plot,) = training_plots([RunStage("", "", curve)])
     raw, smooth = plot.figure(3).axes[0].lines
+
     assert raw.get_ydata().max() == 9
     assert 1 < smooth.get_ydata().max() < 9
-    assert len(raw.get_xdata()) <= 1000
 
 
 @pytest.mark.parametrize(
     ("numbers", "powers"),
     [
         ((0.01, 0.05, 0.25), True),
-        ((64, 128, 256), True),
+        ((64, 128, 256), False),
         ((1, 2, 3, 4), False),
         ((0, 100), False),
         ((-1, 100), False),
-        ((5,), False),
     ],
 )
 def test_a_scale_is_logarithmic_where_numbers_span_powers(numbers, powers):
@@ -209,22 +220,19 @@ def test_files_are_the_same_whatever_matplotlib_is_set_to(plot, tmp_path):
             write_figure(plot.figure(3.3), tmp_path / f"b.{suffix}")
         content = (tmp_path / f"a.{suffix}").read_bytes()
         assert content == (tmp_path / f"b.{suffix}").read_bytes()
+
     assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
 
 
 def test_a_file_has_its_size_and_a_format_that_is_known(plot, tmp_path):
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
+
     assert 'width="237.6pt" height="144pt"' in (tmp_path / "a.svg").read_text()
-    with pytest.raises(RunError, match=r"which is no figure format; use one of"):
+
+    with pytest.raises(RunError, match=r"which is no figure format; use "):
         write_figure(plot.figure(3.3), tmp_path / "a.gif")
-    with pytest.raises(RunError, match=r"width is 0.1 inches, and must be 0.5 to 50"):
-        plot.figure(0.1)
 
 
-def test_an_element_of_a_page_has_the_colours_of_the_theme_and_ids_of_its_own(plot):
-    first, second = plot.svg("1"), plot.svg("2")
-    assert "var(--c0)" in first
-    assert not re.search("#2a67ad|<style|<metadata", first)
-    assert {*re.findall('id="([^"]+)"', first)}.isdisjoint(
-        re.findall('id="([^"]+)"', second)
-    )
+def test_a_page_has_the_same_image_each_time(plot):
+    assert plot.address() == plot.address()
+    assert plot.address().startswith("data:image/svg+xml;base64,")

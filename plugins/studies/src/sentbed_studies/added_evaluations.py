@@ -35,7 +35,7 @@ from sentbed_report.study.read_cell_run import (
 )
 
 from sentbed_studies.cell_keys import Content, EvaluationKey
-from sentbed_studies.shared_work_plan import Task, Work
+from sentbed_studies.shared_work_plan import Work
 
 
 def keys_json(
@@ -84,74 +84,16 @@ def evaluations_before_training(run: Path) -> list[str]:
     return list(keys["evaluations"][: keys["starts"]])
 
 
-def has_encoder(run: Path) -> bool:
-    """Whether the directory of a finished run holds the saved encoders."""
-    return (run / ENCODER).is_dir()
-
-
-@attrs.frozen(eq=False)
-class RunState:
-    """State of a cell's run in the directory of a study."""
-
-    task: Task
-    status: str | None
-    """Status in the run's manifest; None if the run has not begun."""
-    missing: tuple[EvaluationKey, ...]
-    """Evaluations of the study that the finished run lacks; always empty if the run has not finished."""
-    has_encoder: bool
-    """Whether the run's directory holds the saved encoders."""
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run has finished, even if it lacks evaluations."""
-        return self.status == "finished"
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the run has finished and has all evaluations."""
-        return self.is_finished and not self.missing
-
-    @property
-    def is_to_be_trained_again(self) -> bool:
-        """Whether the run lacks evaluations after training, but has no saved encoders to compute them."""
-        if self.has_encoder:
-            return False
-        return any(evaluation.at == "end" for evaluation in self.missing)
-
-
-def run_states(study: Path, work: Work) -> list[RunState]:
-    """Return the state of each run of `work` in the directory of a study."""
-    runs = []
+def lines_on_evaluations(study: Path, work: Work) -> Iterator[str]:
+    """Yield which evaluations finished runs lack, and how many runs; `study` is the directory of the study."""
+    runs: Counter[str] = Counter()
     for task in work.tasks:
-        run = study / task.directory
-        status = manifest_status(run)
-        missing: list[EvaluationKey] = []
-        if status == "finished":
+        if manifest_status(study / task.directory) == "finished":
             missing = task.missing(study)
-        runs.append(RunState(task, status, tuple(missing), has_encoder(run)))
-    return runs
-
-
-def lines_on_evaluations(states: Sequence[RunState]) -> Iterator[str]:
-    """Yield how many finished runs lack evaluations, and how many of them must be trained again for these."""
-    evaluated: Counter[str] = Counter()
-    trained_again = 0
-    missing: list[EvaluationKey] = []
-    for state in states:
-        if state.is_to_be_trained_again:
-            trained_again += 1
-            missing += state.missing
-        elif state.missing:
-            evaluated[_names_of_evaluators(state.missing)] += 1
-
-    for names, number in evaluated.items():
+            if missing:
+                runs[_names_of_evaluators(missing)] += 1
+    for names, number in runs.items():
         yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
-
-    if trained_again:
-        yield (
-            f"to be trained again (`--retrain`): {count(trained_again, 'finished run')}, which have kept no "
-            f"encoder to evaluate with {_names_of_evaluators(missing)}"
-        )
 
 
 def _names_of_evaluators(evaluations: Iterable[EvaluationKey]) -> str:
@@ -219,9 +161,10 @@ def _load_encoders(
 
     An encoder whose training diverged has not been saved.
     """
-    if not has_encoder(run):
+    if not (run / ENCODER).is_dir():
         raise RunError(
-            f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"
+            f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again, or take the added "
+            "evaluation out"
         )
 
     engine = engine_of(recipe.runtime, plugins)

@@ -1,4 +1,4 @@
-"""Axes of a study: their labels, the recipe values that the labels set, and the combinations that form cells."""
+"""Axes of a study: their labels, the recipe values that the labels set, and the cells that they form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest, unknown_keys
-from sentbed.tools import Document, KeyPath
+from sentbed.tools import Document, KeyPath, node_of, set_values
 
 from sentbed_studies.study_config import StudyTable
 
@@ -22,8 +22,8 @@ Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 Names: TypeAlias = tuple[str, ...]
 """Keys of a dotted path. For an array element that has a name, such as a stage, the name replaces the index."""
 
-_KEYS = ("path", "values", "labels")
-"""Keys in the table of an axis with `path` and `values`."""
+_KEYS = ("path", "values", "labels", "file", "lines")
+"""Keys in the table of an axis with a `path`."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -44,6 +44,9 @@ class Axis:
 
     settings: Mapping[str, Mapping[str, Any]]
     """Label -> dotted path in the recipe -> value that the label sets."""
+
+    places: Mapping[str, KeyPath]
+    """Label -> key path in the document of what the label sets, for messages."""
 
     named_numbers: Mapping[str, float] = attrs.field(factory=dict)
     """Label -> its number in `[study.numbers]`; see `StudyTable.numbers`."""
@@ -108,25 +111,35 @@ def _only_number(setting: Mapping[str, Any]) -> float | None:
 
 
 @attrs.frozen
-class Combination:
-    """One label per axis, which together form a cell."""
+class Cell:
+    """One label per axis. A cell is run under every seed and prompt of the study."""
 
     labels: Mapping[str, str]
     """Axis -> label."""
-
-    settings: Mapping[str, Any]
-    """Dotted path in the recipe -> value. Values are set in this order, which is the order of the axes."""
-
-    axes: Mapping[str, str] = attrs.field(factory=dict)
-    """Path -> name of the axis that sets it."""
-
-    prompt_places: Mapping[str, KeyPath] = attrs.field(factory=dict)
-    """Path that a prompt of the study sets -> key path of the prompt in the document; see `study_prompts`."""
 
     @property
     def name(self) -> str:
         """Name of the cell in `[study.expected]` and tables: its labels joined, in the order of the axes."""
         return ", ".join(self.labels.values())
+
+
+def cell_document(
+    document: Document,
+    axes: Sequence[Axis],
+    labels: Mapping[str, str],
+) -> tuple[Document, list[Problem]]:
+    """Return the document of a cell, and a problem for each path of an axis that does not exist in the recipe.
+
+    The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
+    """
+    values: dict[str, Any] = {}
+    for axis in axes:
+        label = labels[axis.name]
+        for path, value in axis.settings[label].items():
+            # If an earlier axis sets the same path, only the later axis sets it, in its own turn.
+            values.pop(path, None)
+            values[path] = node_of(value, *document.place(axis.places[label]))
+    return set_values(document.without("study"), values)
 
 
 def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
@@ -150,7 +163,12 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
         for message in _refused_paths(settings):
             problems.append(document.problem(message, place))
 
-        axes.append(Axis(name, settings, numbers))
+        places = {}
+        for label in settings:
+            places[label] = (*place, label)
+            if document.value(places[label]) is None:
+                places[label] = (*place, "values")
+        axes.append(Axis(name, settings, places, numbers))
 
     if problems:
         raise RecipeError(problems)
@@ -207,6 +225,40 @@ def _settings_of_paths(
     for message in unknown_keys(unknown, _KEYS):
         raise ValueError(message)
 
+    values: list[Any] = []
+    labels: list[str] = []
+    if "values" in content or "file" not in content:
+        values, labels = _values_and_labels(content)
+    for line in _lines(content):
+        values.append({"file": content["file"], "line": line})
+        labels.append(str(line))
+
+    if len(set(labels)) < len(labels):
+        raise ValueError(
+            f"two values have one label ({', '.join(labels)}); give `labels` that differ"
+        )
+
+    settings = {}
+    for label, value in zip(labels, values, strict=True):
+        settings[label] = dict.fromkeys(paths, value)
+    return settings
+
+
+def _lines(content: Mapping[str, Any]) -> range:
+    """Return the numbers of the lines of `file` that are labels; empty without `file`. Raises `ValueError`."""
+    file, lines = content.get("file"), content.get("lines")
+    if file is None and lines is None:
+        return range(0)
+    if not isinstance(file, str) or not isinstance(lines, int) or lines < 1:
+        raise ValueError(
+            f"`file` is {file!r:.80} and `lines` is {lines!r:.80}; give the file of the prompts, and the number "
+            "of its lines that are labels"
+        )
+    return range(1, lines + 1)
+
+
+def _values_and_labels(content: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+    """Return the `values` of an axis and their labels. Raises `ValueError`."""
     values = content.get("values")
     if values is None:
         raise ValueError(
@@ -230,15 +282,7 @@ def _settings_of_paths(
             f"there are {len(values)} values and {len(labels)} labels; give as many of each"
         )
 
-    if len(set(labels)) < len(labels):
-        raise ValueError(
-            f"two values have one label ({', '.join(labels)}); give `labels` that differ"
-        )
-
-    settings = {}
-    for label, value in zip(labels, values, strict=True):
-        settings[label] = dict.fromkeys(paths, value)
-    return settings
+    return list(values), labels
 
 
 def _label(value: Any) -> str:
@@ -288,7 +332,7 @@ def combinations(
     table: StudyTable,
     axes: Sequence[Axis],
     document: Document,
-) -> tuple[Combination, ...]:
+) -> tuple[Cell, ...]:
     """Return the combinations of labels that form cells. The label of the last axis changes fastest.
 
     Raises:
@@ -306,13 +350,13 @@ def combinations(
         message = f"the axes make {count:,} combinations, more than {MOST_COMBINATIONS:,}; take labels out"
         raise RecipeError([document.problem(message, ("study", "axes"))])
 
-    cells: dict[str, Combination] = {}
+    cells: dict[str, Cell] = {}
     for row in itertools.product(*labels_of_axes):
         labels = dict(zip(names, row, strict=True))
         if matches_any(labels, table.exclude):
             continue
 
-        cell = _combination(labels, axes)
+        cell = Cell(labels)
         if cell.name in cells:
             message = f"two cells have the labels `{cell.name}`; give the axes labels that differ"
             raise RecipeError([document.problem(message, ("study", "axes"))])
@@ -323,18 +367,6 @@ def combinations(
         raise RecipeError([document.problem(message, ("study", "exclude"))])
 
     return tuple(cells.values())
-
-
-def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination:
-    settings: dict[str, Any] = {}
-    setters: dict[str, str] = {}
-    for axis in axes:
-        for path, value in axis.settings[labels[axis.name]].items():
-            # If an earlier axis sets the same path, only the later axis sets it, in its own turn.
-            settings.pop(path, None)
-            settings[path] = value
-            setters[path] = axis.name
-    return Combination(labels, settings, setters)
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -22,9 +21,6 @@ from sentbed.tools import (
     mentions,
     plain,
 )
-
-_SETTLED = 2.0
-"""Seconds after a change of a file until a new change gets another modification time on any file system."""
 
 Content: TypeAlias = Mapping[str, Any]
 """Content of a key: the JSON data whose hash is the key."""
@@ -181,7 +177,7 @@ class CellKeys:
         """Return the SHA-256 of a file or directory; empty if it cannot be read."""
         if path not in self._digests:
             try:
-                self._digests[path] = _hash(path)
+                self._digests[path] = sha256(path)
             except OSError:
                 self._digests[path] = ""
         return self._digests[path]
@@ -219,29 +215,3 @@ def _is_local(value: str, kind: Any) -> bool:
         return False
     # Without one of these prefixes, a model is a hub id, even if there is a directory of that name.
     return value.startswith(("pkg:", "data:", ".", "/", "~"))
-
-
-_hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
-"""Cache of `_hash`: (path, states) -> SHA-256. A state is path, size and times of a file at or below the path."""
-
-
-def _hash(path: Path) -> str:
-    """Return the SHA-256 of a file or directory, from the cache unless a file has changed."""
-    files = [path]
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-    states = []
-    last_change = 0.0
-    for file in files:
-        state = file.stat()
-        last_change = max(last_change, state.st_mtime)
-        states.append((file, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-
-    key = path, tuple(states)
-    if key in _hashes:
-        return _hashes[key]
-
-    digest = sha256(path)
-    if time.time() - last_change > _SETTLED:
-        _hashes[key] = digest
-    return digest

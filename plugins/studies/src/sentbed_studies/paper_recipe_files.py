@@ -22,28 +22,18 @@ CHECKS = "verify.toml"
 """Name of a paper's recipe for the rows of its tables that need no training: a study with one cell per row."""
 
 
-def find_papers(directory: str | Path | None = None) -> Path:
-    """Return the directory of the papers' recipes: `directory`, if it is set.
+def find_papers() -> Path:
+    """Return the directory of the papers' recipes.
 
-    Otherwise return `PLACE` in the current directory, in the nearest directory above that has it, or in the
-    installed distribution.
+    It is `PLACE` in the current directory, in the nearest directory above that has it, or in the installed
+    distribution.
 
     Raises:
         RunError: if there is no such directory.
     """
-    if directory is not None:
-        if not Path(directory).is_dir():
-            raise RunError(
-                f"there is no directory `{directory}`; name the one that holds the papers' recipes"
-            )
-        return Path(directory)
-
     current = Path.cwd()
-    for parent in (current, *current.parents):
-        if (parent / PLACE).is_dir():
-            return parent / PLACE
-
-    for place in (INSTALLED, CLONED):
+    places = [directory / PLACE for directory in (current, *current.parents)]
+    for place in (*places, INSTALLED, CLONED):
         if place.is_dir():
             return place
 

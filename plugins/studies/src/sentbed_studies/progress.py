@@ -15,7 +15,7 @@ from sentbed_report.study.read_cell_run import missing_evaluations
 from sentbed_report.study.read_study_directory import status_of
 from sentbed_report.study.study_data import CellRun, StudyData
 
-from sentbed_studies.shared_work_plan import Prefix, Task, Work
+from sentbed_studies.shared_work_plan import Task, Work
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -97,7 +97,7 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
         soft_wrap=True,
         markup=False,
     )
-    unfinished: list[Prefix | Task] = [*work.prefixes, *work.tasks]
+    unfinished: list[Task] = [*work.shared_stages, *work.tasks]
 
     def say(text: object) -> None:
         console.print(str(text))
@@ -147,47 +147,15 @@ def status_lines(data: StudyData) -> Iterator[str]:
         yield f"left: about {duration(seconds)}, if the others take as long as the finished runs"
 
 
-def status_table(data: StudyData) -> dict[str, Any]:
-    """Return the status of a study as a JSON object."""
-    runs = data.runs_and_fresh_runs
-    tables = []
-    for run in runs:
-        directory = None
-        if run.directory is not None:
-            directory = str(run.directory)
-        tables.append(
-            {
-                "cell": run.cell,
-                "prompt": run.prompt,
-                "seed": run.seed,
-                "status": run.status,
-                "directory": directory,
-                "seconds": run.seconds,
-                "activity": _activity_of(run, data),
-                "error": run.error,
-            }
-        )
-    return {
-        "name": data.name,
-        "finished": _number_of("finished", runs),
-        "total": len(runs),
-        "seconds_left": _seconds_left_of(runs),
-        "runs": tables,
-    }
-
-
-def _number_of(status: str, runs: Sequence[CellRun]) -> int:
-    return sum(run.status == status for run in runs)
-
-
 def _seconds_left_of(runs: Sequence[CellRun]) -> float | None:
     """Return the seconds until all runs have finished, with as many at a time as now, or with one."""
     took = []
     for run in runs:
         if run.status == "finished" and run.seconds is not None:
             took.append(run.seconds)
-    unfinished = len(runs) - _number_of("finished", runs)
-    return seconds_left(took, unfinished, max(1, _number_of("running", runs)))
+    counts = Counter(run.status for run in runs)
+    unfinished = len(runs) - counts["finished"]
+    return seconds_left(took, unfinished, max(1, counts["running"]))
 
 
 def _activity_of(run: CellRun, data: StudyData) -> str:

@@ -15,7 +15,6 @@ from sentbed_studies.study_command import (
     keep_going_option,
     only_option,
     override_option,
-    retrain_option,
     run_plan,
     workers_option,
 )
@@ -27,7 +26,7 @@ from sentbed_studies.study_command import (
 @override_option
 @click.option(
     "--recipes",
-    type=click.Path(file_okay=False),
+    type=click.Path(exists=True, file_okay=False),
     help="The directory of the papers' recipes.",
 )
 @click.option(
@@ -37,7 +36,6 @@ from sentbed_studies.study_command import (
 )
 @workers_option
 @keep_going_option
-@retrain_option
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -51,7 +49,6 @@ def reproduce(
     out: str | None,
     workers: int | None,
     keep_going: bool,
-    retrain: bool,
     dry_run: bool,
 ) -> None:
     """Run the recipe of a published table, and print our numbers, the paper's and the differences.
@@ -70,7 +67,7 @@ def reproduce(
     from sentbed_studies.study_needs import needs_of
     from sentbed_studies.study_plan import plan_study
 
-    papers = find_papers(recipes)
+    papers = Path(recipes) if recipes else find_papers()
     if not table:
         _list_recipes(papers, paper)
         return
@@ -98,7 +95,6 @@ def reproduce(
         plugins,
         only=labels,
         keep_going=keep_going,
-        retrain=retrain,
     )
     has_missed = _print_comparison(plan.directory)
     if result.failed or has_missed:

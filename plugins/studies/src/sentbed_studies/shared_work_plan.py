@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,10 +12,12 @@ from sentbed.helpers import key_of
 from sentbed.protocols import Recipe
 from sentbed.tools import first_stages
 from sentbed_report.formatting import count
+from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 from sentbed_report.study.study_record import RUNS
 
+from sentbed_studies.axes import matches_any
 from sentbed_studies.cell_keys import (
     CellKeys,
     Content,
@@ -24,70 +26,56 @@ from sentbed_studies.cell_keys import (
     reads_texts_of_evaluations,
 )
 from sentbed_studies.shared_forward_passes import can_share
-from sentbed_studies.study import Cell, Identity
+from sentbed_studies.study import Entries, Run
 
 Key: TypeAlias = str
 """Key of a run; see `cell_keys`."""
 
-
-@attrs.frozen(eq=False)
-class Prefix:
-    """First stages that several cells share. They are trained in a run of their own, from which the cells
-    continue."""
-
-    key: Key
-    recipe: Recipe
-    """Recipe of the first cell with these stages. It has all stages of the cell, since a tokenizer may be trained
-    on texts of later stages."""
-    count: int
-    """Number of shared stages, which are the first stages of the recipe."""
-    above: Prefix | None
-    """The next shorter prefix, from whose run this prefix continues; None if it starts from the beginning."""
-
-    @property
-    def directory(self) -> Path:
-        """Run directory of the shared stages, relative to the directory of the study."""
-        last = self.recipe.stage[self.count - 1]
-        return Path("shared") / f"{last.name}-{self.key}"
-
-    @property
-    def depth(self) -> int:
-        """Number of shorter prefixes that are run before this one."""
-        return len(list(chain(self.above)))
-
-    def __str__(self) -> str:
-        names = [stage.name for stage in self.recipe.stage[: self.count]]
-        return f"the shared stages {', '.join(names)}"
+LONGEST_NAME = 100
+"""Maximum number of characters of a run's name; see `RunTable.name`."""
 
 
 @attrs.frozen(eq=False)
 class Task:
-    """Run of a cell, or of several cells with the same weights."""
+    """What is run in one directory: a run, runs with the same weights, or first stages that runs share."""
 
-    cells: tuple[Cell, ...]
-    """Cells that have the same weights: one, or more if they differ only in their evaluations, or in nothing."""
-    recipe: Recipe = attrs.field(repr=False)
-    """Recipe of the first cell, with the evaluations of all cells."""
     key: Key
-    """Key of the run: the hash of `content`."""
-    content: Content = attrs.field(repr=False)
-    """Everything that determines the weights; see `CellKeys.training`."""
-    evaluations: tuple[EvaluationKey, ...]
-    """Evaluations of all cells, in the order in which they are run."""
-    keys_of_cells: Mapping[Identity, tuple[Key, ...]] = attrs.field(repr=False)
-    """Identity of a cell -> keys of its evaluations, in the order in which they are run."""
-    above: Prefix | None
-    """Longest prefix that the run shares with others, from whose run it continues; None if it shares none."""
+    """Hash of everything that determines the weights."""
+    recipe: Recipe = attrs.field(repr=False)
+    """Recipe of a single run, with the evaluations of all `runs`. A task of shared stages has all stages of the
+    first run that shares them, since a tokenizer may be trained on texts of later stages."""
+    content: Content = attrs.field(factory=dict, repr=False)
+    """Data whose hash is the key; see `CellKeys.training`."""
+    above: Task | None = None
+    """Task of shared stages from whose end this one continues; None if it starts from the beginning."""
+
+    runs: tuple[Run, ...] = ()
+    """Runs with these weights: one, or more if they differ only in their evaluations, or in nothing."""
+    evaluations: tuple[EvaluationKey, ...] = ()
+    """Evaluations of all `runs`, in the order in which they are run."""
+
+    stages: int | None = None
+    """Number of shared stages, which are the first of the recipe; None if these are runs of the study."""
 
     @property
-    def cell(self) -> Cell:
-        """The first of the cells."""
-        return self.cells[0]
+    def run(self) -> Run:
+        """The first of the runs."""
+        return self.runs[0]
 
     @property
     def directory(self) -> Path:
         """Run directory, relative to the directory of the study."""
-        return RUNS / self.key
+        if self.stages is None:
+            return RUNS / self.key
+        last = self.recipe.stage[self.stages - 1]
+        return Path("shared") / f"{last.name}-{self.key}"
+
+    @property
+    def before(self) -> Iterator[Task]:
+        """Tasks of shared stages that are run before this one, the last of them first."""
+        if self.above is not None:
+            yield self.above
+            yield from self.above.before
 
     @property
     def evaluation_keys(self) -> tuple[Key, ...]:
@@ -95,7 +83,7 @@ class Task:
         return tuple(evaluation.key for evaluation in self.evaluations)
 
     def is_done(self, study: Path) -> bool:
-        """Whether the run has finished with all evaluations; `study` is the directory of the study."""
+        """Whether the task has finished with all evaluations; `study` is the directory of the study."""
         return is_finished(study / self.directory, self.evaluation_keys)
 
     def missing(self, study: Path) -> list[EvaluationKey]:
@@ -104,127 +92,167 @@ class Task:
         return [evaluation for evaluation in self.evaluations if evaluation.key in keys]
 
     def __str__(self) -> str:
-        others = len(self.cells) - 1
+        if self.stages is not None:
+            names = [stage.name for stage in self.recipe.stage[: self.stages]]
+            return f"the shared stages {', '.join(names)}"
+        others = len(self.runs) - 1
         if not others:
-            return str(self.cell)
-        return f"{self.cell} (and {count(others, 'cell')} with the same weights)"
+            return str(self.run)
+        return f"{self.run} (and {count(others, 'cell')} with the same weights)"
+
+
+@attrs.frozen(eq=False)
+class Bundle:
+    """Tasks that one worker does in sequence, since their runs share forward passes of a backbone."""
+
+    tasks: tuple[Task, ...]
+
+    def __str__(self) -> str:
+        if len(self.tasks) == 1:
+            return str(self.tasks[0])
+        return f"{self.tasks[0]} and {len(self.tasks) - 1} more"
 
 
 @attrs.frozen(eq=False)
 class Work:
     """Runs of a study, or of a part of its cells."""
 
-    prefixes: tuple[Prefix, ...]
-    """Shared stages, shorter prefixes first."""
-    bundles: tuple[tuple[Task, ...], ...]
-    """Groups of runs that share forward passes of a backbone. One worker does the runs of a group in sequence."""
+    runs: tuple[Run, ...]
+    """The runs with their keys."""
+    bundles: tuple[Bundle, ...]
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """All runs."""
-        return tuple(itertools.chain.from_iterable(self.bundles))
+        """Tasks of all runs, without those of shared stages."""
+        return tuple(task for bundle in self.bundles for task in bundle.tasks)
 
-    def of(self, cells: Collection[Cell]) -> Work:
-        """Return the part of the work that these cells need."""
-        identities = {cell.identity for cell in cells}
+    @property
+    def shared_stages(self) -> list[Task]:
+        """Tasks of shared stages, those with fewer stages first."""
+        tasks = dict.fromkeys(shared for task in self.tasks for shared in task.before)
+        return sorted(tasks, key=lambda task: task.stages or 0)
+
+    def only(self, entries: Entries) -> Work:
+        """Return the work of the cells that match one of `entries`; all of it if there are no entries."""
+        if not entries:
+            return self
+        runs: list[Run] = []
         bundles = []
-        used: set[Prefix] = set()
         for bundle in self.bundles:
             tasks = []
-            for task in bundle:
-                if not identities.isdisjoint(task.keys_of_cells):
+            for task in bundle.tasks:
+                if any(matches_any(run.labels, entries) for run in task.runs):
                     tasks.append(task)
-                    used.update(chain(task.above))
+                    runs += task.runs
             if tasks:
-                bundles.append(tuple(tasks))
+                bundles.append(Bundle(tuple(tasks)))
+        return Work(tuple(runs), tuple(bundles))
 
-        prefixes = tuple(prefix for prefix in self.prefixes if prefix in used)
-        return Work(prefixes, tuple(bundles))
+    def stages_to_run(self, study: Path) -> list[Task]:
+        """Return the tasks of shared stages that must be run first, those with fewer stages first.
 
-    def prefixes_to_run(self, study: Path, unstarted: Iterable[Task]) -> list[Prefix]:
-        """Return the shared stages that must be run before the `unstarted` tasks, shorter prefixes first.
-
-        `study` is the directory of the study.
+        `study` is the directory of the study. A run that has begun no longer needs the stages before it.
         """
-        keys = set()
-        for task in unstarted:
-            for prefix in chain(task.above):
-                status = manifest_status(study / prefix.directory)
+        needed: set[Task] = set()
+        for task in self.tasks:
+            if manifest_status(study / task.directory) is not None:
+                continue
+            for shared in task.before:
+                status = manifest_status(study / shared.directory)
                 if status != "finished":
-                    keys.add(prefix.key)
+                    needed.add(shared)
                 if status is not None:
-                    # The run of this prefix has begun, so it no longer needs the shorter ones.
                     break
-        return [prefix for prefix in self.prefixes if prefix.key in keys]
+        return [task for task in self.shared_stages if task in needed]
 
-    def sharing(self, prefix: Prefix) -> int:
-        """Return the number of runs that continue from a prefix, directly or through longer prefixes."""
-        return sum(prefix in chain(task.above) for task in self.tasks)
+    def sharing(self, stages: Task) -> int:
+        """Return the number of tasks that continue from shared stages, directly or through longer ones."""
+        return sum(stages in task.before for task in self.tasks)
+
+
+def unfinished(work: Work, directory: Path) -> list[Task]:
+    """Return the tasks of runs that are not done; `directory` is that of the study."""
+    return [task for task in work.tasks if not task.is_done(directory)]
 
 
 def plan_work(
-    cells: Sequence[Cell],
+    name: str,
+    runs: Sequence[Run],
     keys: CellKeys,
     share: bool = True,
 ) -> Work:
-    """Return the runs of `cells`.
+    """Return the work of `runs`.
 
     Args:
-        cells: Cells of a study.
+        name: Name of the study.
+        runs: Runs of the study.
         keys: Keys of runs and evaluations.
         share: Whether runs share stages and forward passes.
     """
     contents: dict[Key, Content] = {}
-    cells_of_key: dict[Key, list[Cell]] = {}
-    for cell in cells:
-        content = keys.training(cell.recipe)
+    runs_of_key: dict[Key, list[Run]] = {}
+    runs_with_keys = []
+    for run in runs:
+        content = keys.training(run.recipe)
         key = key_of(content)
         contents[key] = content
-        cells_of_key.setdefault(key, []).append(cell)
+        evaluations = keys.evaluations(run.recipe, key)
+        keys_of_evaluations = tuple(evaluation.key for evaluation in evaluations)
+        with_keys = attrs.evolve(run, key=key, evaluations=keys_of_evaluations)
+        runs_of_key.setdefault(key, []).append(with_keys)
+        runs_with_keys.append(with_keys)
 
-    recipes = [_with_all_evaluations(of_key) for of_key in cells_of_key.values()]
-    shared: Sequence[Prefix | None] = [None] * len(recipes)
+    recipes = [_with_all_evaluations(of_key) for of_key in runs_of_key.values()]
+    shared: Sequence[Task | None] = [None] * len(recipes)
     indices_of_bundles = [[index] for index in range(len(recipes))]
     if share:
         shared = _shared_stages(recipes, keys)
         indices_of_bundles = groups(recipes)
 
     tasks = []
-    prefixes: dict[Prefix, None] = {}
     for (key, of_key), recipe, above in zip(
-        cells_of_key.items(), recipes, shared, strict=True
+        runs_of_key.items(), recipes, shared, strict=True
     ):
-        keys_of_cells = {}
-        for cell in of_key:
-            evaluations = keys.evaluations(cell.recipe, key)
-            keys_of_cells[cell.identity] = tuple(each.key for each in evaluations)
+        run_table = attrs.evolve(recipe.run, name=_run_name(name, of_key[0]))
         tasks.append(
             Task(
-                tuple(of_key),
-                recipe,
                 key,
+                attrs.evolve(_single_run(recipe), run=run_table),
                 contents[key],
-                keys.evaluations(recipe, key),
-                keys_of_cells,
                 above,
+                runs=tuple(of_key),
+                evaluations=keys.evaluations(recipe, key),
             )
         )
-        prefixes |= dict.fromkeys(chain(above))
 
     bundles = []
     for indices in indices_of_bundles:
-        bundles.append(tuple(tasks[index] for index in indices))
-
-    shorter_first = sorted(prefixes, key=lambda prefix: prefix.depth)
-    return Work(tuple(shorter_first), tuple(bundles))
+        bundles.append(Bundle(tuple(tasks[index] for index in indices)))
+    return Work(tuple(runs_with_keys), tuple(bundles))
 
 
-def _with_all_evaluations(cells: Sequence[Cell]) -> Recipe:
-    """Return the recipe of the first of the cells, with the evaluations of all of them."""
-    recipe = cells[0].recipe
+def _run_name(study: str, run: Run) -> str:
+    """Return the `run.name` of a run: names of the study, the cell and the prompt, the seed, and a short key."""
+    name = f"{study}.{run.name.replace(', ', '_')}"
+    if run.prompt:
+        name += f"-{run.prompt}"
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)
+    end = f"-seed{run.seed}-{run.key[:8]}"
+    return safe[: LONGEST_NAME - len(end)] + end
+
+
+def _single_run(recipe: Recipe) -> Recipe:
+    """Return a recipe without scatter plots, which are slow to draw."""
+    tables = {**recipe.tables, "report": ReportTable(scatters=False)}
+    return attrs.evolve(recipe, tables=tables)
+
+
+def _with_all_evaluations(runs: Sequence[Run]) -> Recipe:
+    """Return the recipe of the first of the runs, with the evaluations of all of them."""
+    recipe = runs[0].recipe
     evaluations = list(recipe.evaluate)
-    for cell in cells[1:]:
-        for entry in cell.recipe.evaluate:
+    for run in runs[1:]:
+        for entry in run.recipe.evaluate:
             if entry not in evaluations:
                 evaluations.append(entry)
     return attrs.evolve(recipe, evaluate=tuple(evaluations))
@@ -243,8 +271,8 @@ def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
     return sharing
 
 
-def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Prefix | None]:
-    """Return for each recipe the longest prefix that it shares with another one; None if it shares none."""
+def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Task | None]:
+    """Return for each recipe the task of most stages that it shares with another one; None if it shares none."""
     prefix_keys_of_recipes = []
     recipes_with_prefix: dict[Key, list[Recipe]] = {}
     for recipe in recipes:
@@ -253,7 +281,7 @@ def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Prefix | N
         for key in prefix_keys:
             recipes_with_prefix.setdefault(key, []).append(recipe)
 
-    prefixes: dict[Key, Prefix] = {}
+    prefixes: dict[Key, Task] = {}
     longest = []
     for prefix_keys in prefix_keys_of_recipes:
         above = None
@@ -265,7 +293,9 @@ def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Prefix | N
             # If all recipes that share this prefix also share the next stage, only the longer one is needed.
             if len(sharing) > with_next_stage:
                 if key not in prefixes:
-                    prefixes[key] = Prefix(key, sharing[0], length, above)
+                    # Trackers record only runs of the study.
+                    recipe = attrs.evolve(_single_run(sharing[0]), tracker=())
+                    prefixes[key] = Task(key, recipe, above=above, stages=length)
                 above = prefixes[key]
         longest.append(above)
     return longest
@@ -326,10 +356,3 @@ def _as_trained(recipe: Recipe) -> Recipe:
             trained = attrs.evolve(trained, prompt=None)
         encoders[name] = trained
     return attrs.evolve(recipe, encoders=encoders)
-
-
-def chain(prefix: Prefix | None) -> Iterator[Prefix]:
-    """Yield a prefix, then the shorter prefix from which it continues, and so on."""
-    while prefix is not None:
-        yield prefix
-        prefix = prefix.above

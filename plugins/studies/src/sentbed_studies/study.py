@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,45 +24,47 @@ from sentbed_report.study.published_number_config import Reference
 
 from sentbed_studies.axes import (
     Axis,
-    Combination,
+    Cell,
     Entry,
     baseline_of,
+    cell_document,
     combinations,
     matches_any,
     read_axes,
     unknown_labels,
 )
-from sentbed_studies.cell_documents import cell_document
 from sentbed_studies.override_axis_conflicts import refused_overrides
-from sentbed_studies.study_config import LARGEST_SEED, StudyTable
-from sentbed_studies.study_prompts import StudyPrompt, read_prompts
+from sentbed_studies.study_config import StudyTable
+from sentbed_studies.study_prompts import PROMPT, read_prompts
 
 Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""
 
 
-Identity: TypeAlias = tuple[str, str, int]
-"""Name, prompt and seed of a cell, which together are unique within a study."""
-
-
 @attrs.frozen
-class Cell:
-    """One run of a study: a combination of labels with a seed and, in a study with `prompts`, a prompt."""
+class Run:
+    """Run of a cell with a seed and, in a study with `prompts`, a prompt."""
 
-    name: str
-    """Labels of the cell, joined; see `Combination.name`. Runs with other seeds and prompts have the same
-    name."""
-    labels: Mapping[str, str]
-    """Axis -> label."""
+    cell: Cell
     seed: int
     recipe: Recipe = attrs.field(eq=False, repr=False)
     prompt: str = ""
     """Label of the prompt; empty in a study without `prompts`."""
 
+    key: str = attrs.field(default="", eq=False)
+    """Hash of everything that determines the weights; empty until `plan_work` computes it."""
+    evaluations: tuple[str, ...] = attrs.field(default=(), eq=False)
+    """Keys of the evaluations, in the order in which they are run; empty until `plan_work` computes them."""
+
     @property
-    def identity(self) -> Identity:
-        """Name, prompt and seed."""
-        return self.name, self.prompt, self.seed
+    def name(self) -> str:
+        """Name of the cell."""
+        return self.cell.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Axis -> label of the cell."""
+        return self.cell.labels
 
     def __str__(self) -> str:
         name = self.name
@@ -72,12 +75,10 @@ class Cell:
 
 @attrs.frozen
 class Excluded:
-    """Combination of labels whose parts do not fit together."""
+    """Cell whose parts do not fit together."""
 
-    name: str
+    cell: Cell
     reasons: tuple[str, ...]
-    labels: Mapping[str, str]
-    """Axis -> label."""
 
 
 @attrs.frozen(eq=False)
@@ -87,8 +88,8 @@ class Study:
     name: str
     table: StudyTable
     axes: tuple[Axis, ...]
-    cells: tuple[Cell, ...]
-    """Cells in the order of the axes' labels, then of prompts, then of seeds."""
+    runs: tuple[Run, ...]
+    """All runs in the order of the axes' labels, then of prompts, then of seeds."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
     """Name of the cell with which the others are compared; None if the study has no baseline."""
@@ -98,17 +99,24 @@ class Study:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the cells, without repetition."""
-        return tuple(dict.fromkeys(cell.name for cell in self.cells))
+        return tuple(dict.fromkeys(run.name for run in self.runs))
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of the cells, without repetition."""
-        return tuple(dict.fromkeys(cell.seed for cell in self.cells))
+        """Seeds of the runs, without repetition."""
+        return tuple(dict.fromkeys(run.seed for run in self.runs))
 
     @property
     def prompts(self) -> tuple[str, ...]:
         """Labels of the prompts, without repetition; empty in a study without `prompts`."""
-        return tuple(dict.fromkeys(cell.prompt for cell in self.cells if cell.prompt))
+        return tuple(dict.fromkeys(run.prompt for run in self.runs if run.prompt))
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Name of each excluded cell -> why it cannot work."""
+        return {
+            excluded.cell.name: " ".join(excluded.reasons) for excluded in self.excluded
+        }
 
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells, excluded ones too, that match one of `entries`.
@@ -116,17 +124,25 @@ class Study:
         Entries have the form of `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, or if no cell matches.
+            RecipeError: if an entry names an unknown axis or label, if no cell matches, or if Optuna chooses the
+                cells (`StudyTable.trials`).
         """
         require_labels(entries, self.axes)
-        cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
-        if not cells:
+        if self.table.trials is not None:
+            message = (
+                "`--only` chooses cells, and so does `trials`; take one of them out"
+            )
+            raise RecipeError([Problem(message)])
+        runs = tuple(run for run in self.runs if matches_any(run.labels, entries))
+        if not runs:
             message = "no cell of the study is among those asked for; ask for others"
             raise RecipeError([Problem(message)])
-        excluded = tuple(
-            cell for cell in self.excluded if matches_any(cell.labels, entries)
-        )
-        return attrs.evolve(self, cells=cells, excluded=excluded)
+
+        excluded = []
+        for each in self.excluded:
+            if matches_any(each.cell.labels, entries):
+                excluded.append(each)
+        return attrs.evolve(self, runs=runs, excluded=tuple(excluded))
 
 
 def read_study(
@@ -174,28 +190,41 @@ def expand(
     """
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
-    every = combinations(table, axes, document)
+    cells = combinations(table, axes, document)
     prompts = read_prompts(table, axes, document)
 
     if only is not None:
         require_labels(only, axes)
-    _require_none(refused_overrides(document, axes, prompts))
+    _require_none(refused_overrides(document, [*axes, prompts]))
 
-    reader = _CellReader(document, table, prompts, plugins, base)
-    checked = _check_combinations(reader, every, only, check_files)
-    _require_none(_with_cell_named(checked.faults, len(every)))
+    runs: list[Run] = []
+    excluded = []
+    names_of_faults: dict[Problem, list[str]] = {}
+    reader = _CellReader(document, table, axes, prompts, plugins, base)
+    for cell in cells:
+        is_run_now = only is None or matches_any(cell.labels, only)
+        runs_of_cell, problems = reader.runs(cell, check_files and is_run_now)
+        faults = [problem for problem in problems if problem.level != "misfit"]
+        for fault in faults:
+            names_of_faults.setdefault(fault, []).append(cell.name)
+        # A misfit is no fault: it only excludes a cell.
+        if problems and not faults:
+            reasons = tuple(problem.message for problem in problems)
+            excluded.append(Excluded(cell, reasons))
+        runs += runs_of_cell
+    _require_none(_with_cell_named(names_of_faults, len(cells)))
 
     labels_of_baseline = baseline_of(table, axes)
     baseline = None
     if labels_of_baseline is not None:
-        baseline = ", ".join(labels_of_baseline.values())
+        baseline = Cell(labels_of_baseline).name
 
     study = Study(
         name=str(document.data.get("run", {}).get("name", "study")),
         table=table,
         axes=axes,
-        cells=tuple(checked.cells),
-        excluded=tuple(checked.excluded),
+        runs=tuple(runs),
+        excluded=tuple(excluded),
         baseline=baseline,
         document=document,
     )
@@ -204,60 +233,8 @@ def expand(
     _require_none(_unknown_cells(study))
     _require_none(_no_cells(study))
     _require_none(_nothing_decides(study))
-    _require_none(_no_fresh_seeds(study))
+    _require_none(_no_search(study))
     return study
-
-
-@attrs.frozen(eq=False)
-class _CheckedCombinations:
-    """Result of the check of all combinations of a study."""
-
-    cells: list[Cell] = attrs.field(factory=list)
-    excluded: list[Excluded] = attrs.field(factory=list)
-    faults: dict[Problem, list[str]] = attrs.field(factory=dict)
-    """Problem because of which the study cannot be run -> names of the cells that have it."""
-
-
-def _check_combinations(
-    reader: _CellReader,
-    every: Sequence[Combination],
-    only: Entries | None,
-    check_files: bool,
-) -> _CheckedCombinations:
-    """Check every combination; `expand` describes the arguments."""
-    checked = _CheckedCombinations()
-    for combination in every:
-        name, labels = combination.name, combination.labels
-        is_run_now = only is None or matches_any(labels, only)
-        recipes, problems = reader.recipes(combination, check_files and is_run_now)
-        if recipes:
-            seeds = reader.table.seeds
-            checked.cells.extend(_cells_of_seeds(combination, recipes, seeds))
-        elif all(problem.level == "misfit" for problem in problems):
-            reasons = tuple(problem.message for problem in problems)
-            checked.excluded.append(Excluded(name, reasons, labels))
-        else:
-            for problem in problems:
-                # A misfit is no fault: it only excludes a cell.
-                if problem.level != "misfit":
-                    checked.faults.setdefault(problem, []).append(name)
-    return checked
-
-
-def _cells_of_seeds(
-    combination: Combination,
-    recipes: Mapping[str, Recipe],
-    seeds: Sequence[int],
-) -> Iterator[Cell]:
-    """Yield a cell for each prompt and seed. If `seeds` is empty, the seed is that of the recipe.
-
-    `recipes` maps the label of each prompt to the recipe with this prompt.
-    """
-    for prompt, recipe in recipes.items():
-        for seed in seeds or (recipe.run.seed,):
-            run = attrs.evolve(recipe.run, seed=seed)
-            seeded = attrs.evolve(recipe, run=run)
-            yield Cell(combination.name, combination.labels, seed, seeded, prompt)
 
 
 def _with_cell_named(
@@ -292,11 +269,11 @@ def require_labels(entries: Entries, axes: Sequence[Axis]) -> None:
 def require_runtimes(study: Study) -> None:
     """Raise `RecipeError` if the runtime of a cell is not available on this machine."""
     problems: dict[str, Problem] = {}
-    for cell in study.cells:
-        reason = cell.recipe.runtime.unavailable()
+    for run in study.runs:
+        reason = run.recipe.runtime.unavailable()
         if reason:
-            document = cell.recipe.document
-            message = f"{reason} (cell `{cell.name}`)"
+            document = run.recipe.document
+            message = f"{reason} (cell `{run.name}`)"
             problems.setdefault(reason, document.problem(message, ("runtime",)))
     _require_none(problems.values())
 
@@ -327,19 +304,17 @@ def find_cell(
     """
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
-    every = combinations(table, axes, document)
-    by_name = {combination.name: combination for combination in every}
-    if name not in by_name:
-        message = unknown_cell(name, list(by_name))
+    cells = {cell.name: cell for cell in combinations(table, axes, document)}
+    if name not in cells:
+        message = unknown_cell(name, list(cells))
         raise RecipeError([document.problem(message, ("study",))])
 
     prompts = read_prompts(table, axes, document)
-    _require_none(refused_overrides(document, axes, prompts))
+    _require_none(refused_overrides(document, [*axes, prompts]))
 
-    combination = by_name[name]
-    cell, problems = cell_document(document, combination)
+    document_of_cell, problems = cell_document(document, axes, cells[name].labels)
     _require_none(problems)
-    return cell
+    return document_of_cell
 
 
 @attrs.frozen(eq=False)
@@ -348,48 +323,49 @@ class _CellReader:
 
     document: Document
     table: StudyTable
-    prompts: Sequence[StudyPrompt]
+    axes: Sequence[Axis]
+    prompts: Axis
     plugins: Plugins
     base: Path
 
-    def recipes(
-        self, combination: Combination, check_files: bool
-    ) -> tuple[dict[str, Recipe], list[Problem]]:
-        """Return the recipe of a combination with each prompt of the study: label of the prompt -> recipe.
+    def runs(self, cell: Cell, check_files: bool) -> tuple[list[Run], list[Problem]]:
+        """Return the runs of a cell with each prompt and seed, by default the seed of the recipe.
 
-        In a study without prompts, the label is empty. If the combination has a problem with any prompt, return
-        no recipes but the problems, since cells are compared under all prompts.
+        If the cell has a problem with any prompt, return no runs but the problems, since cells are compared under
+        all prompts.
         """
-        if not self.prompts:
-            recipe, problems = self._recipe(combination, check_files)
-            return {} if recipe is None else {"": recipe}, problems
-
-        recipes = {}
+        runs = []
         labels_of_problem: dict[Problem, list[str]] = {}
-        for prompt in self.prompts:
-            recipe, problems = self._recipe(prompt.applied_to(combination), check_files)
-            if recipe is not None:
-                recipes[prompt.label] = recipe
+        for prompt in self.prompts.labels:
+            recipe, problems = self._recipe(cell, prompt, check_files)
             for problem in problems:
-                labels_of_problem.setdefault(problem, []).append(prompt.label)
+                labels_of_problem.setdefault(problem, []).append(prompt)
+            if recipe is None:
+                continue
+            for seed in self.table.seeds or (recipe.run.seed,):
+                run = attrs.evolve(recipe.run, seed=seed)
+                seeded = attrs.evolve(recipe, run=run)
+                runs.append(Run(cell, seed, seeded, prompt))
 
         faults = []
         for problem, labels in labels_of_problem.items():
             message = problem.message
-            if len(labels) < len(self.prompts):
+            if len(labels) < len(self.prompts.labels):
                 message = f"with the prompt `{labels[0]}`: {message}"
             faults.append(attrs.evolve(problem, message=message))
         if faults:
-            return {}, faults
-        return recipes, []
+            return [], faults
+        return runs, []
 
     def _recipe(
-        self, combination: Combination, check_files: bool
+        self, cell: Cell, prompt: str, check_files: bool
     ) -> tuple[Recipe | None, list[Problem]]:
-        """Return the recipe of a combination and no problems, or None and the problems."""
-        cell, problems = cell_document(self.document, combination)
+        """Return the recipe of a cell with a prompt and no problems, or None and the problems."""
+        axes = [*self.axes, self.prompts]
+        labels = {**cell.labels, PROMPT: prompt}
+        document, problems = cell_document(self.document, axes, labels)
         try:
-            recipe = structure_recipe(cell, self.plugins, self.base)
+            recipe = structure_recipe(document, self.plugins, self.base)
             check(recipe, self.plugins, check_files)
         except RecipeError as error:
             problems += error.problems
@@ -401,7 +377,7 @@ class _CellReader:
                 "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
                 "with a recipe of its own"
             )
-            return None, [cell.problem(message, ("runtime",))]
+            return None, [document.problem(message, ("runtime",))]
         runtime = recipe.runtime.with_threads(self.table.threads)
         return attrs.evolve(recipe, runtime=runtime), []
 
@@ -409,7 +385,7 @@ class _CellReader:
 def _no_cells(study: Study) -> Iterator[Problem]:
     """Yield a problem if no cell of the study can work."""
     if not study.names:
-        reasons = [f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded]
+        reasons = [f"{name}: {reason}" for name, reason in study.reasons.items()]
         message = f"no cell of the study can work: {'; '.join(reasons)}"
         yield study.document.problem(message, ("study", "axes"))
 
@@ -421,8 +397,8 @@ def _nothing_decides(study: Study) -> Iterator[Problem]:
         return
 
     names: dict[str, None] = {}
-    for cell in study.cells:
-        for entry in cell.recipe.evaluate:
+    for run in study.runs:
+        for entry in run.recipe.evaluate:
             if "end" in entry.at:
                 names[entry.evaluator.name] = None
     if not names:
@@ -434,34 +410,36 @@ def _nothing_decides(study: Study) -> Iterator[Problem]:
         yield study.document.problem(message, ("study", "decide", "evaluator"))
 
 
-def _no_fresh_seeds(study: Study) -> Iterator[Problem]:
-    """Yield a problem if the study asks for more fresh seeds than there are above its largest seed."""
-    decide = study.table.decide
-    if decide is None:
+def _no_search(study: Study) -> Iterator[Problem]:
+    """Yield a problem if `trials` cannot be used: by the recipe, or since Optuna is not installed."""
+    if study.table.trials is None:
         return
-    largest = max(study.seeds)
-    if decide.confirm > LARGEST_SEED - largest:
-        message = (
-            f"fresh seeds are above the largest seed, which is {largest}, and seeds are at most {LARGEST_SEED}; "
-            "take smaller `seeds`"
-        )
-        yield study.document.problem(message, ("study", "decide", "confirm"))
+    reason = ""
+    if study.table.sample is not None:
+        reason = "`sample` chooses the cells, too; take one of them out"
+    elif study.table.decide is None:
+        reason = "a search is led by a score; add `decide = {}` or name its tasks"
+    elif importlib.util.find_spec("optuna") is None:
+        reason = "Optuna is not installed; install `sentbed-studies[search]`"
+    if reason:
+        yield study.document.problem(reason, ("study", "trials"))
 
 
 def require_cells_of_labels(study: Study) -> None:
     """Raise `RecipeError` if all cells with a label are excluded: the study would say nothing about the label."""
     problems = []
     for axis in study.axes:
-        working = {cell.labels[axis.name] for cell in study.cells}
-        failing: dict[str, Excluded] = {}
-        for cell in study.excluded:
-            failing.setdefault(cell.labels[axis.name], cell)
+        working = {run.labels[axis.name] for run in study.runs}
+        reasons: dict[str, str] = {}
+        for excluded in study.excluded:
+            label = excluded.cell.labels[axis.name]
+            reasons.setdefault(label, " ".join(excluded.reasons))
         for label in axis.labels:
-            if label not in failing or label in working:
+            if label not in reasons or label in working:
                 continue
             message = (
-                f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
-                f"{' '.join(failing[label].reasons)}; or take the label out"
+                f"no cell with the label `{label}` of the axis `{axis.name}` can work: {reasons[label]}; or take "
+                "the label out"
             )
             place = ("study", "axes", axis.name)
             problems.append(study.document.problem(message, place))
@@ -474,8 +452,7 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     Also yield the problems of references.
     """
     problem = study.document.problem
-    baseline, names = study.baseline, study.names
-    reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
+    baseline, names, reasons = study.baseline, study.names, study.reasons
     if baseline in reasons:
         message = f"the baseline `{baseline}` cannot work: {reasons[baseline]}"
         yield problem(message, ("study", "baseline"))

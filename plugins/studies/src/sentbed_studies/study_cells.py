@@ -27,10 +27,9 @@ class StudyCells(StudyTable):
         """Return the recipes of all cells, after checking them; see `study.expand`."""
         study = expand(document, plugins, base)
         require_cells_of_labels(study)
-        reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
-        recipes = tuple(cell.recipe for cell in study.cells)
+        recipes = tuple(run.recipe for run in study.runs)
         remarks = tuple(labels_that_are_equal(study.axes))
-        return Variants("cells", study.names, reasons, recipes, remarks)
+        return Variants("cells", study.names, study.reasons, recipes, remarks)
 
     @classmethod
     def variant(

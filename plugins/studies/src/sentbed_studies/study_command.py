@@ -44,11 +44,6 @@ override_option = set_option(
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="Run the other cells if one fails."
 )
-retrain_option = click.option(
-    "--retrain",
-    is_flag=True,
-    help="Train cells again that lack an evaluation and have kept no encoder.",
-)
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
@@ -79,7 +74,6 @@ def study() -> None:
 )
 @only_option
 @keep_going_option
-@retrain_option
 @click.option(
     "--no-share",
     is_flag=True,
@@ -108,7 +102,6 @@ def run(
     dry_run: bool,
     only: tuple[str, ...],
     keep_going: bool,
-    retrain: bool,
     no_share: bool,
     where: str,
     workers: int | None,
@@ -158,12 +151,6 @@ def run(
     if dry_run:
         return
 
-    to_train_again = [state for state in plan.states if state.is_to_be_trained_again]
-    if to_train_again and not retrain and sys.stdin.isatty():
-        retrain = click.confirm(
-            f"Train {len(to_train_again):,} finished runs again?", err=True
-        )
-
     executor_options = {"gpus": gpus or None, "address": address}
     result = run_plan(
         plan,
@@ -172,11 +159,10 @@ def run(
         executor_options,
         only=selection,
         keep_going=keep_going,
-        retrain=retrain,
         share=not no_share,
     )
     for outcome in result.failed:
-        echo(f"{outcome.job} failed: {outcome.error}", err=True)
+        echo(f"{outcome.task} failed: {outcome.error}", err=True)
 
     report = plan.directory / "report.html"
     if not result.worked and not is_older(report, plan.directory):
@@ -223,7 +209,7 @@ def run_plan(
             plan.directory,
             plugins,
             executor=pool,
-            work=plan.whole_work,
+            keys=plan.keys,
             say=say,
             workers=plan.workers,
             **options,
@@ -253,21 +239,13 @@ def reported(directory: Path) -> Iterator[None]:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(directory: str, as_json: bool) -> None:
+def status(directory: str) -> None:
     """Show the progress of the study in DIRECTORY, also while the study runs."""
-    import json
-
     from sentbed_report.study.read_study_directory import read_data
 
-    from sentbed_studies.progress import status_lines, status_table
+    from sentbed_studies.progress import status_lines
 
-    data = read_data(directory)
-    if as_json:
-        echo(json.dumps(status_table(data), indent=2))
-        return
-
-    for line in status_lines(data):
+    for line in status_lines(read_data(directory)):
         echo(line)
 
 
@@ -312,10 +290,10 @@ def report(directory: str) -> None:
 )
 @click.option(
     "--width",
-    type=float,
+    type=click.FloatRange(0.5, 50),
     default=3.3,
     show_default=True,
-    help="Inches, 0.5 to 50.",
+    help="Inches.",
 )
 @click.option("--height", type=float, help="Inches; by default as in the report.")
 @click.option(

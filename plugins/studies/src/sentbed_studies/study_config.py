@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, le, min_len
+from attrs.validators import deep_iterable, ge, le, min_len, optional
 from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.study_settings import StudySettings
 
@@ -51,6 +51,13 @@ class StudyTable(StudySettings, RecipeTable):
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
     """Combinations to leave out. Each entry maps axes to a label or labels; a cell is left out if it has one of
     these labels on each axis of an entry."""
+    sample: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of cells to run, drawn at random by the first seed; the baseline is one of them. By default, all
+    cells are run."""
+    trials: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of trials of a search by Optuna, which replaces running all cells: its TPE sampler, seeded by the
+    first seed, chooses one cell after another by the scores of `decide` so far. It needs
+    `sentbed-studies[search]`."""
     threads: int = attrs.field(default=1, validator=ge(1))
     """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,
     since it can change a score."""

@@ -29,17 +29,17 @@ def _models(study: Study) -> list[str]:
     """Return the distinct models of the cells, each with its number of parameters and its size in 32 bits."""
     planner = Planner()
     models = {}
-    for cell in study.cells:
-        for encoder in cell.recipe.encoders.values():
+    for run in study.runs:
+        for encoder in run.recipe.encoders.values():
             name = getattr(encoder.backbone, "model", None) or encoder.backbone.name
             if name in models:
                 continue
             models[name] = f"{name} (size unknown)"
-            untrained = attrs.evolve(cell.recipe, stage=(), evaluate=())
+            untrained = attrs.evolve(run.recipe, stage=(), evaluate=())
             for planned in planner.plan(untrained).encoders.values():
-                if planned.recipe == encoder and planned.size is not None:
-                    millions = planned.size.parameters / 1e6
-                    gigabytes = planned.size.parameters * 4 / 1e9
+                if planned.recipe == encoder and planned.fake is not None:
+                    millions = planned.fake.parameters / 1e6
+                    gigabytes = planned.fake.parameters * 4 / 1e9
                     models[name] = (
                         f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
                     )
@@ -50,9 +50,9 @@ def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]
     """Return the commands that get files that are missing, and the problems that no command solves."""
     commands: dict[str, None] = {}
     problems: dict[str, None] = {}
-    for cell in study.cells:
+    for run in study.runs:
         try:
-            check(cell.recipe, plugins)
+            check(run.recipe, plugins)
         except RecipeError as error:
             for problem in error.problems:
                 commands_named = _COMMAND.findall(problem.message)

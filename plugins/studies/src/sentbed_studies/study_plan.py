@@ -12,20 +12,18 @@ from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
-from sentbed_report.study.read_study_directory import is_finished
+from sentbed_report.study.read_study_directory import is_finished, read_data
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_record import RUNS
 from sentbed_workbench.resource_plan import Planner
 
-from sentbed_studies.added_evaluations import RunState, lines_on_evaluations, run_states
+from sentbed_studies.added_evaluations import lines_on_evaluations
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.confirmation import (
-    Confirmation,
-    confirmation_of,
-    fresh_seeds_in_words,
-)
-from sentbed_studies.shared_work_plan import Work, plan_work
-from sentbed_studies.study import Entries, Study
+from sentbed_studies.choosers import chosen_runs
+from sentbed_studies.shared_work_plan import Bundle, Work, plan_work, unfinished
+from sentbed_studies.study import Entries, Run, Study
+from sentbed_studies.write_study_directory import study_record
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
@@ -37,26 +35,26 @@ class StudyPlan:
 
     study: Study
     directory: Path
+    keys: CellKeys
     whole_work: Work
-    """Runs of the whole study."""
+    """Runs of the whole study, as far as they are chosen."""
     work: Work
     """Runs of the selected cells."""
+    is_last: bool
+    """Whether no further runs will be chosen."""
     workers: int
     """Number of cells that are run at a time."""
-    states: Sequence[RunState] = ()
-    """State of each run of `work` in the directory."""
     unusable: Sequence[str] = ()
     """Messages about data because of which runs would fail."""
-    confirmation: Confirmation | None = None
-    """Runs of the chosen cell with fresh seeds, which follow the runs of `work`."""
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a readable summary."""
         yield self._sizes()
         yield from _description(self.study)
-        if self.confirmation is not None:
-            yield f"  confirms: {_words_on_confirmation(self.study, self.confirmation)}"
-        for line in lines_on_evaluations(self.states):
+        later = _words_on_later_runs(self.study)
+        if later and not self.is_last and not self._fresh_runs():
+            yield f"  then: {later}"
+        for line in lines_on_evaluations(self.directory, self.work):
             yield f"  {line}"
         unused = self._unused_runs()
         if unused:
@@ -64,7 +62,8 @@ class StudyPlan:
             yield f"  left out: {runs} under other keys; they stay on disk"
 
         yield from self._shared_work()
-        yield from self._workers()
+        if unfinished(self.work, self.directory):
+            yield f"  runs: {count(self.workers, 'cell')} at a time"
 
     def require_usable_data(self) -> None:
         """Raise `RecipeError` if runs would fail because of their data."""
@@ -74,38 +73,24 @@ class StudyPlan:
     def _sizes(self) -> str:
         """Return a line with the numbers of cells, prompts, seeds, runs and finished runs."""
         runs = len(self.work.tasks)
-        finished = 0
-        without_evaluations = 0
-        for state in self.states:
-            if state.is_done:
-                finished += 1
-            if state.missing:
-                without_evaluations += 1
-
-        names: set[str] = set()
-        for task in self.work.tasks:
-            names.update(cell.name for cell in task.cells)
+        finished = runs - len(unfinished(self.work, self.directory))
+        names = {run.name for run in self.work.runs}
         sizes = count(len(names), "cell")
         if self.study.prompts:
             sizes += f" x {count(len(self.study.prompts), 'prompt')}"
         sizes += f" x {count(len(self.study.seeds), 'seed')}"
-        if self.confirmation is not None:
-            runs += self.confirmation.runs
-            finished += self.confirmation.runs - self.confirmation.number_left
-            sizes += f" + {count(self.confirmation.runs, 'run')} of the chosen cell"
+        fresh = len(self._fresh_runs())
+        if fresh:
+            sizes += f" + {count(fresh, 'run')} of the chosen cell"
+        return f"study {self.study.name}: {sizes} = {count(runs, 'run')}, {finished} finished"
 
-        line = f"study {self.study.name}: {sizes} = {count(runs, 'run')}, {finished} finished"
-        if without_evaluations:
-            line += f", {without_evaluations:,} trained that lack evaluations"
-        return line
+    def _fresh_runs(self) -> list[Run]:
+        """Return the runs with seeds that the study does not have: those of the chosen cell."""
+        return [run for run in self.work.runs if run.seed not in self.study.seeds]
 
     def _unused_runs(self) -> int:
         """Return the number of finished runs in the directory that are not runs of this study."""
-        tasks = list(self.whole_work.tasks)
-        if self.confirmation is not None and self.confirmation.work is not None:
-            tasks += self.confirmation.work.tasks
-        used = {task.key for task in tasks}
-
+        used = {task.key for task in self.whole_work.tasks}
         unused = 0
         for run in (self.directory / RUNS).glob("*"):
             if run.name not in used and is_finished(run):
@@ -113,34 +98,15 @@ class StudyPlan:
         return unused
 
     def _shared_work(self) -> Iterator[str]:
-        """Yield a line for each prefix of stages that runs share, and for each forward pass that they share."""
-        work = self.work
-        unstarted = [state.task for state in self.states if state.status is None]
+        """Yield a line for shared stages that are to be run, and for each forward pass that runs share."""
+        for stages in self.work.stages_to_run(self.directory):
+            runs = count(self.work.sharing(stages), "run")
+            yield f"  shared: {stages}, trained once for {runs}"
 
-        for prefix in work.prefixes_to_run(self.directory, unstarted):
-            runs = count(work.sharing(prefix), "run")
-            yield f"  shared: {prefix}, trained once for {runs}"
-
-        for bundle in work.bundles:
-            if len(bundle) > 1:
-                runs = f"{len(bundle)} runs"
-                yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
-
-    def _workers(self) -> Iterator[str]:
-        """Yield lines on the number of cells that are run at a time, and on idle cores."""
-        if not runs_left(self.states, self.confirmation):
-            return
-
-        workers = self.workers
-        yield f"  runs: {count(workers, 'cell')} at a time"
-
-        threads = _threads(self.work)
-        cores = _cores()
-        if threads is not None and 2 * threads * workers <= cores:
-            yield (
-                f"  {cores - threads * workers} of {cores} cores stay idle; "
-                f"`--set study.threads={cores // workers}` lets cells use them, under keys of their own"
-            )
+        for bundle in self.work.bundles:
+            if len(bundle.tasks) > 1:
+                runs = f"{len(bundle.tasks)} runs"
+                yield f"  shared: one pass of the backbone for {runs}: {bundle}"
 
 
 def plan_study(
@@ -153,48 +119,47 @@ def plan_study(
     workers: int | None = None,
     choose_workers: bool = True,
 ) -> StudyPlan:
-    """Return the plan of the runs that a study still has to do.
+    """Return the plan of the runs that a study still has to do, as far as they can be chosen now.
 
     Args:
         study: The study.
         directory: Directory of the study.
         plugins: Installed plugins, whose code is a part of the key by which a run is recognised.
-        only: Cells to run, as in `Study.only`; by default all. If cells are selected, no cell is run with fresh
-            seeds.
+        only: Cells to run, as in `Study.only`; by default all.
         share: Whether cells share stages and forward passes.
         workers: Number of cells to run at a time.
         choose_workers: Whether `workers_for` chooses the number of cells to run at a time if `workers` is None.
             Otherwise one cell is run at a time.
     """
     keys = CellKeys(plugins)
-    whole = work = plan_work(study.cells, keys, share)
-    if only:
-        work = whole.of(study.only(only).cells)
-    states = run_states(directory, work)
-    confirmation = None
-    if not only:
-        is_over = all(state.is_done for state in states)
-        confirmation = confirmation_of(study, work, directory, keys, share, is_over)
+    runs: list[Run] = []
 
+    def results() -> StudyData:
+        return read_data(directory, study_record(study, runs))
+
+    bundles: list[Bundle] = []
+    is_last = True
+    for batch in chosen_runs(study, results):
+        work = plan_work(study.name, batch, keys, share)
+        runs += work.runs
+        bundles += work.bundles
+        if unfinished(work, directory):
+            is_last = False
+            break
+
+    whole_work = Work(tuple(runs), tuple(bundles))
+    selected = whole_work.only(only)
     unusable: Sequence[str] = ()
     # If nothing is left to do, models would be built in vain.
-    if runs_left(states, confirmation):
+    if unfinished(selected, directory):
         planner = Planner()
-        memory = largest_memory(work, planner)
+        memory = largest_memory(selected, planner)
         unusable = planner.unusable
         if workers is None and choose_workers:
-            workers = workers_for(work, memory)
+            workers = workers_for(selected, memory)
     return StudyPlan(
-        study, directory, whole, work, workers or 1, states, unusable, confirmation
+        study, directory, keys, whole_work, selected, is_last, workers or 1, unusable
     )
-
-
-def runs_left(states: Sequence[RunState], confirmation: Confirmation | None) -> int:
-    """Return the number of runs that are not done, with those of the chosen cell."""
-    left = sum(not state.is_done for state in states)
-    if confirmation is not None:
-        left += confirmation.number_left
-    return left
 
 
 def largest_memory(work: Work, planner: Planner) -> int | None:
@@ -202,7 +167,7 @@ def largest_memory(work: Work, planner: Planner) -> int | None:
     planned: set[str] = set()
     largest = 0
     for task in work.tasks:
-        recipe = task.cell.recipe
+        recipe = task.recipe
         key = repr((recipe.runtime, recipe.encoders, recipe.stage))
         if key in planned:
             continue
@@ -212,8 +177,8 @@ def largest_memory(work: Work, planner: Planner) -> int | None:
             plan = planner.plan(recipe)
         except SentbedError:
             return None
-        peaks = [stage.peak or 0 for stage in plan.stages]
-        largest = max(largest, sum(plan.encoding.values()), *peaks)
+        for memory in (plan.encoding, *(stage.memory for stage in plan.stages)):
+            largest = max(largest, sum(memory.values()))
     return largest or None
 
 
@@ -255,25 +220,25 @@ def _description(study: Study) -> Iterator[str]:
 
     if study.prompts:
         quoted = [f"“{prompt}”" for prompt in study.prompts]
-        yield f"  prompts, {study.table.prompt_factor}: {', '.join(quoted)}"
+        yield f"  prompts: {', '.join(quoted)}"
 
-    excluded: dict[str, list[str]] = {}
-    for cell in study.excluded:
-        excluded.setdefault(" ".join(cell.reasons), []).append(cell.name)
-
-    for reason, names in excluded.items():
+    names_of_reason: dict[str, list[str]] = {}
+    for name, reason in study.reasons.items():
+        names_of_reason.setdefault(reason, []).append(name)
+    for reason, names in names_of_reason.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
 
     for message in labels_that_are_equal(study.axes):
         yield f"  remark: {message}"
 
 
-def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
-    """Return in words which runs with fresh seeds there are."""
-    seeds = fresh_seeds_in_words(study)
-    if confirmation.work is None:
-        return f"the chosen cell is run with {seeds} after all others"
-
-    cell = confirmation.work.tasks[0].cell.name
-    verb = "is" if confirmation.unfinished else "was"
-    return f"the chosen cell, {cell}, {verb} run with {seeds}"
+def _words_on_later_runs(study: Study) -> str:
+    """Return in words which runs are chosen from the results of others."""
+    parts = []
+    if study.table.trials:
+        parts.append(f"up to {count(study.table.trials, 'cell')} by Optuna")
+    decide = study.table.decide
+    if decide is not None and decide.confirm:
+        seeds = count(decide.confirm, "fresh seed")
+        parts.append(f"the chosen cell with {seeds}")
+    return ", ".join(parts)

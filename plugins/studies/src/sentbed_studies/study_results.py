@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed_report.figures.figure_files import DPI, WIDTH, write_figure
+from sentbed_report.figures.figure_files import DPI, write_figure
+from sentbed_report.figures.plot import WIDTH
 from sentbed_report.figures.study_figures import figure_named, study_figures
 from sentbed_report.formatting import count
 from sentbed_report.study.build_summary_tables import summarise
@@ -161,8 +162,7 @@ class LoadedStudy:
             dpi: Resolution of a PNG file, in dots per inch.
 
         Raises:
-            RunError: if there is no such figure or task, if a size is out of range, or if the file cannot be
-                written.
+            RunError: if there is no such figure or task, or if the file cannot be written.
         """
         plot = figure_named(self._plots(task), name)
         figure = plot.figure(width, height)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
@@ -25,35 +24,36 @@ from sentbed_report.study.study_record import (
 )
 from sentbed_report.study.study_settings import settings_of
 
-from sentbed_studies.shared_work_plan import Work
-from sentbed_studies.study import Identity, Study
-from sentbed_studies.study_config import StudyTable
+from sentbed_studies.study import Run, Study
 
 
 def write_study(
     directory: Path,
     study: Study,
-    work: Work,
+    runs: Sequence[Run],
 ) -> None:
     """Write `study.json` and the recipe of a study. Several processes may run the same study.
 
+    Args:
+        directory: Directory of the study.
+        study: The study.
+        runs: The runs that were chosen so far, with their keys.
+
     Raises:
-        RunError: if the directory holds a study with another name that has no run in common with this one.
+        RunError: if the directory holds a study with another name.
     """
-    record = _record(study, work)
+    record = study_record(study, runs)
     before = _record_before(directory)
-    if before is not None:
-        if before.name != record.name and set(_keys(before)).isdisjoint(_keys(record)):
-            raise RunError(
-                f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
-                "another `--out`"
-            )
-        record = _with_choices_before(record, before)
+    if before is not None and before.name != record.name:
+        raise RunError(
+            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose another "
+            "`--out`, or give the study its name"
+        )
 
     directory.mkdir(parents=True, exist_ok=True)
-    write_atomic(directory / RECIPE, _recipe(study, directory))
     if record != before:
         write_study_record(directory, record)
+    write_atomic(directory / RECIPE, _recipe(study, directory))
 
 
 def _record_before(directory: Path) -> StudyRecord | None:
@@ -64,74 +64,65 @@ def _record_before(directory: Path) -> StudyRecord | None:
         return None
 
 
-def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecord:
-    """Return `record` with the choices that the earlier record `before` has, if they still hold.
+def study_record(study: Study, runs: Sequence[Run]) -> StudyRecord:
+    """Return the content of `study.json`; `runs` are the runs that were chosen so far, with their keys.
 
-    The runs of the chosen cell with fresh seeds still hold if the keys of this cell and the number of fresh
-    seeds are the same.
+    Runs with seeds that the study does not have are those of the chosen cell with fresh seeds. Each cell has the
+    differences between its recipe and the recipe of the baseline, or of the first cell.
     """
-    confirmation = before.confirmation
-    if confirmation is not None and record.decide is not None:
-        keys = _keys(record, confirmation.cell)
-        is_same_cell = keys == _keys(before, confirmation.cell)
-        fresh_seeds = {run.seed for run in confirmation.runs}
-        if is_same_cell and len(fresh_seeds) == record.decide.confirm:
-            record = attrs.evolve(record, confirmation=confirmation)
-    return record
-
-
-def has_same_runs(
-    directory: Path,
-    study: Study,
-    work: Work,
-) -> bool:
-    """Whether the study in `directory` has the same cells and runs as `work`, the runs of the whole study."""
-    before = _record_before(directory)
-    if before is None:
-        return False
-    return _runs_of_cells(before.cells) == _runs_of_cells(_cells(study, work))
-
-
-def _runs_of_cells(
-    cells: Sequence[CellRecord],
-) -> list[tuple[str, tuple[RunRecord, ...]]]:
-    return [(cell.name, cell.runs) for cell in cells]
-
-
-def note_confirmation(directory: Path, work: Work) -> None:
-    """Write the runs of the chosen cell with fresh seeds, `work`, into `study.json`."""
-    runs = tuple(_run_records(work).values())
-    confirmation = ConfirmationRecord(work.tasks[0].cell.name, runs)
-    record = read_study_record(directory)
-    if record.confirmation != confirmation:
-        write_study_record(directory, attrs.evolve(record, confirmation=confirmation))
-
-
-def _keys(record: StudyRecord, name: str = "") -> list[str]:
-    """Return the keys of the runs of the cell `name`, or of all cells if `name` is empty."""
-    keys = []
-    for cell in record.cells:
-        if name in ("", cell.name):
-            keys += [run.key for run in cell.runs]
-    return keys
-
-
-def _record(study: Study, work: Work) -> StudyRecord:
-    """Return the content of `study.json` at the beginning of a study, before any cell is chosen."""
     axes = []
     for axis in study.axes:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
 
+    runs_of_cell: dict[str, list[Run]] = {}
+    fresh = []
+    for run in runs:
+        if run.seed in study.seeds:
+            runs_of_cell.setdefault(run.name, []).append(run)
+        else:
+            fresh.append(run)
+
+    of_baseline = (run for run in study.runs if run.name == study.baseline)
+    baseline = _recipe_to_compare(next(of_baseline, study.runs[0]).recipe)
+    cells = []
+    for name in study.names:
+        of_cell = runs_of_cell.get(name)
+        if not of_cell:
+            continue
+        first = of_cell[0]
+        differing = tuple(differences(baseline, _recipe_to_compare(first.recipe)))
+        cells.append(CellRecord(name, first.labels, differing, _records(of_cell)))
+
+    confirmation = None
+    if fresh:
+        confirmation = ConfirmationRecord(fresh[0].name, _records(fresh))
+
     return StudyRecord(
         name=study.name,
         axes=tuple(axes),
         baseline=study.baseline,
-        excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
+        excluded=tuple((each.cell.name, each.reasons) for each in study.excluded),
         prompts=study.prompts,
-        cells=_cells(study, work),
+        cells=tuple(cells),
+        confirmation=confirmation,
         **settings_of(study.table),
     )
+
+
+def _records(runs: Sequence[Run]) -> tuple[RunRecord, ...]:
+    """Return the records of runs."""
+    records = []
+    for run in runs:
+        records.append(RunRecord(run.seed, run.key, run.evaluations, run.prompt))
+    return tuple(records)
+
+
+def _recipe_to_compare(recipe: Recipe) -> Any:
+    """Return a run's recipe as a table without seed."""
+    table = unstructure(recipe)
+    table["run"].pop("seed")
+    return table
 
 
 def _recipe(study: Study, directory: Path) -> str:
@@ -142,45 +133,3 @@ def _recipe(study: Study, directory: Path) -> str:
         file = Path(os.path.relpath(document.file, directory))
         comment = f"# From {file.as_posix()} and the recipes that it extends\n"
     return comment + tomli_w.dumps(dict(document.data))
-
-
-def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
-    """Return the records of all cells in the order of the study.
-
-    Each has the differences between its recipe and the recipe of the baseline.
-    """
-    recipes: dict[str, Any] = {}
-    for cell in study.cells:
-        if cell.name not in recipes:
-            recipes[cell.name] = _recipe_to_compare(cell.recipe)
-    baseline = recipes[study.baseline or study.names[0]]
-
-    runs = _run_records(work)
-    runs_of_cell: dict[str, list[RunRecord]] = {}
-    labels = {}
-    for cell in study.cells:
-        runs_of_cell.setdefault(cell.name, []).append(runs[cell.identity])
-        labels[cell.name] = cell.labels
-
-    cells = []
-    for name, of_cell in runs_of_cell.items():
-        differing = tuple(differences(baseline, recipes[name]))
-        cells.append(CellRecord(name, labels[name], differing, tuple(of_cell)))
-    return tuple(cells)
-
-
-def _run_records(work: Work) -> dict[Identity, RunRecord]:
-    """Return the record of the run of each cell."""
-    records = {}
-    for task in work.tasks:
-        for cell in task.cells:
-            keys = task.keys_of_cells[cell.identity]
-            records[cell.identity] = RunRecord(cell.seed, task.key, keys, cell.prompt)
-    return records
-
-
-def _recipe_to_compare(recipe: Recipe) -> Any:
-    """Return a cell's recipe as a table without seed and `[study]`."""
-    table = unstructure(recipe.without(StudyTable))
-    table["run"].pop("seed")
-    return table

@@ -43,11 +43,6 @@ class ComponentContract:
         component: Component = self.component
         return component
 
-    def test_is_frozen(self, component: Component) -> None:
-        """It is a frozen attrs class: `@attrs.frozen`."""
-        assert attrs.has(type(component))
-        assert type(component).__setattr__ is not object.__setattr__
-
     def test_is_documented(self, component: Component) -> None:
         """The class and each of its fields have a docstring, which `sentbed show` prints."""
         cls: Any = type(component)
@@ -90,9 +85,3 @@ class ComponentContract:
         values = [getattr(component, field.name) for field in attrs.fields(cls)]
         if not any(isinstance(value, Mapping) for value in values):
             assert hash(again) == hash(component)
-
-    def test_check_yields_sentences(self, component: Component) -> None:
-        """`check` yields problems, each a sentence that ends in what to do."""
-        for problem in component.check():
-            assert isinstance(problem, str)
-            assert problem.strip()

@@ -153,8 +153,3 @@ class DataContract(ComponentContract):
 
         assert again.fingerprint == dataset.fingerprint
         assert len(again) == len(dataset)
-
-    def test_a_row_after_the_last_one(self, dataset: Dataset) -> None:
-        """Reading a row after the last one raises an exception."""
-        with pytest.raises(Exception):  # noqa: B017, PT011 - any exception will do
-            dataset.rows([len(dataset)])

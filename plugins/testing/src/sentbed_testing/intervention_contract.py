@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from sentbed.protocols import BlockStates, Intervention
 from torch.testing import assert_close
 
 from sentbed_testing.component_contract import ComponentContract
+from sentbed_testing.token_states import random_states
 
 LENGTHS = (7, 4, 5)
 """Number of tokens of each text."""
@@ -36,21 +37,12 @@ class InterventionContract(ComponentContract):
         If the intervention asks for it, each text has a placeholder (a token that its prompt must
         contain), or the state of an auxiliary prompt (a second prompt that the backbone reads first).
         """
-        generator = torch.Generator().manual_seed(0)
-        longest = max(LENGTHS)
-        states = torch.zeros(len(LENGTHS), longest, self.width)
-        mask = torch.zeros(len(LENGTHS), longest, dtype=torch.int64)
-        starts = torch.zeros(len(LENGTHS), dtype=torch.int64)
-        for row, length in enumerate(LENGTHS):
-            if side == "left":
-                starts[row] = longest - length
-            tokens = slice(int(starts[row]), int(starts[row]) + length)
-            states[row, tokens] = torch.randn(length, self.width, generator=generator)
-            mask[row, tokens] = 1
-
-        ids = mask * torch.arange(1, longest + 1)
-        last = starts + torch.tensor(LENGTHS) - 1
-        batch = BlockStates("", 0, states, ids, mask, last)
+        states, mask, *_ = random_states(LENGTHS, self.width, side)
+        assert mask is not None
+        positions = torch.arange(mask.shape[1])
+        last = (mask * positions).argmax(dim=1)
+        starts = last + 1 - torch.tensor(LENGTHS)
+        batch = BlockStates("", 0, states, mask * (positions + 1), mask, last)
         if component.placeholder is not None:
             batch = batch._replace(placeholder=starts + PLACEHOLDER)
 
@@ -71,21 +63,15 @@ class InterventionContract(ComponentContract):
         tokens: slice,
     ) -> BlockStates:
         """Return some rows without the tokens before and after `tokens`."""
-        assert inputs.attention_mask is not None
-
-        part = inputs._replace(
-            states=inputs.states[rows, tokens],
-            input_ids=inputs.input_ids[rows, tokens],
-            attention_mask=inputs.attention_mask[rows, tokens],
-        )
-        part = part._replace(last=inputs.last[rows] - tokens.start)
-        if inputs.placeholder is not None:
-            part = part._replace(placeholder=inputs.placeholder[rows] - tokens.start)
-
+        part: dict[str, Any] = inputs._asdict()
+        for name in ("states", "input_ids", "attention_mask"):
+            part[name] = part[name][rows, tokens]
+        for name in ("last", "placeholder"):
+            if part[name] is not None:
+                part[name] = part[name][rows] - tokens.start
         if inputs.auxiliary is not None:
-            part = part._replace(auxiliary=inputs.auxiliary[rows])
-
-        return part
+            part["auxiliary"] = inputs.auxiliary[rows]
+        return BlockStates(**part)
 
     def test_places(self, component: Intervention) -> None:
         """`places` has known points of blocks, which are numbered from 0."""
@@ -98,19 +84,15 @@ class InterventionContract(ComponentContract):
             assert point in POINTS
             assert block >= 0
 
-    def test_states_keep_their_shape(self, component: Intervention) -> None:
-        """It returns new states of the shape that it gets, and does not change its input in place."""
-        change = component.build()
-        for inputs in self.inputs(component):
-            before = inputs.states.clone()
-            assert change(inputs).shape == inputs.states.shape
-            assert_close(inputs.states, before, rtol=0, atol=0)
-
-    def test_a_second_function_gives_the_same(self, component: Intervention) -> None:
-        """The functions that two calls of `build` return give the same states."""
+    def test_is_a_function(self, component: Intervention) -> None:
+        """It returns states of the shape that it gets, the same in every call, and does not change its input."""
         first, second = component.build(), component.build()
         for inputs in self.inputs(component):
-            assert_close(second(inputs), first(inputs), rtol=0, atol=0)
+            before = inputs.states.clone()
+            states = first(inputs)
+            assert states.shape == before.shape
+            assert_close(inputs.states, before, rtol=0, atol=0)
+            assert_close(second(inputs), states, rtol=0, atol=0)
 
     @pytest.mark.parametrize("side", ["right", "left"])
     def test_alone_as_in_a_batch(

@@ -112,22 +112,6 @@ class PoolerContract(ModuleContract):
 
         assert_close(self.call(fixed_module, padded), vectors)
 
-    def test_padding_has_no_gradient(
-        self,
-        component: Pooler,
-        module: Module,
-    ) -> None:
-        """The states of padding get no gradient."""
-        (states,) = self.arguments(component)
-        result = self.differentiable(module(states))
-        if not result.requires_grad:
-            return
-
-        layers = [states.last_hidden_state, *(states.layers or ())]
-        for gradient in torch.autograd.grad(result.sum(), layers, allow_unused=True):
-            if gradient is not None:
-                assert not gradient[states.attention_mask == 0].any()
-
     def test_alone_as_in_a_batch(
         self,
         component: Pooler,
@@ -146,17 +130,3 @@ class PoolerContract(ModuleContract):
             sentence = tree_map_only(Tensor, only, states)
             sentence = sentence._replace(attention_mask=None)
             assert_close(self.call(fixed_module, sentence), [vectors[row]])
-
-    def test_rows_in_another_order(
-        self,
-        component: Pooler,
-        fixed_module: Module,
-    ) -> None:
-        """The vectors are in the order of the rows, and do not depend on it."""
-        states = self.states(component)
-        vectors = self.call(fixed_module, states)
-        order = [3, 0, 4, 2, 1]
-        reordered = tree_map_only(Tensor, lambda tensor: tensor[order], states)
-        expected = [vectors[row] for row in order]
-
-        assert_close(self.call(fixed_module, reordered), expected)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, Transform
 
 from sentbed_testing.component_contract import ComponentContract
@@ -92,21 +91,3 @@ class TransformContract(ComponentContract):
 
         np.testing.assert_array_equal(first[0], second[0])
         np.testing.assert_array_equal(first[1], second[1])
-
-    def test_equal_vectors(
-        self,
-        component: Transform,
-        vectors: NDArray[np.float32],
-    ) -> None:
-        """For vectors that are all equal, `fit` returns finite numbers or raises `ModelError`."""
-        if not len(vectors):
-            pytest.skip("it is fitted on no texts")
-
-        try:
-            mean, matrix = self.fitted(component, np.ones_like(vectors))
-
-        except ModelError:
-            return
-
-        assert np.isfinite(mean).all()
-        assert np.isfinite(matrix).all()

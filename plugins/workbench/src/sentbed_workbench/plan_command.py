@@ -79,25 +79,25 @@ def plan(
 
 def _record(resource_plan: Plan) -> dict[str, Any]:
     """Return all numbers of a plan for JSON, in bytes and operations."""
-    from sentbed_workbench.plan_records import count
+    from sentbed_workbench.module_sizes import count
 
     device = resource_plan.device
     encoders: dict[str, dict[str, Any]] = {}
     for name, encoder in resource_plan.encoders.items():
-        size = encoder.size
-        if size is None:
+        if encoder.fake is None:
             encoders[name] = {"problem": encoder.problem}
             continue
+        backbone = encoder.fake
         encoders[name] = {
-            "source": {key: str(value) for key, value in size.origin.items()},
+            "source": {key: str(value) for key, value in backbone.built.origin.items()},
             "parameters": encoder.parameters,
             "trainable": count(encoder.trained),
-            "blocks": size.blocks,
-            "hidden": size.width,
-            "positions": size.max_length,
+            "blocks": backbone.blocks,
+            "hidden": backbone.built.width,
+            "positions": backbone.built.max_length,
             "width": encoder.width(),
             "weight_bytes": encoder.weight_bytes,
-            "copy_bytes": size.copy_bytes,
+            "copy_bytes": backbone.copy_bytes(device.precision),
         }
     return {
         "device": attrs.asdict(device),
@@ -190,7 +190,6 @@ STAGE: tuple[Row, ...] = (
     ("", "lengths", str),
     ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP per step"),
     ("memory", "memory", _parts),
-    ("validation", "evaluating", _parts),
     ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
     ("advice", "advice", str),
 )

@@ -1,18 +1,18 @@
-"""Classes for the results of a plan: the plan of a recipe, of its encoders and of its stages."""
+"""What a plan says: of a recipe, of its encoders and of its stages."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import EncoderRecipe
 
-from sentbed_workbench.module_sizes import BackboneSize
+from sentbed_workbench.module_sizes import Shapes, count
 from sentbed_workbench.planned_device import Device
 
-Shapes = Mapping[str, tuple[int, ...]]
-"""Name of a parameter -> its shape."""
+if TYPE_CHECKING:
+    from sentbed_workbench._torch.fake_modules import FakeBackbone
 
 
 @attrs.frozen(eq=False)
@@ -20,42 +20,43 @@ class EncoderPlan:
     """Plan of an encoder."""
 
     recipe: EncoderRecipe
-    size: BackboneSize | None = None
-    """Size of the backbone; None if it is unknown."""
+    fake: FakeBackbone | None = None
+    """Its backbone without memory; None if it could not be built."""
     head: Shapes = attrs.field(factory=dict)
     """Shapes of the parameters of pooler and head, by name."""
     problem: str = ""
-    """Reason why the size is unknown; empty if it is known."""
+    """Reason why the backbone could not be built; empty if it could."""
 
     @property
-    def known_size(self) -> BackboneSize:
-        """Size of the backbone. It must not be read if the size is unknown."""
-        assert self.size is not None
-        return self.size
+    def backbone(self) -> FakeBackbone:
+        """The backbone without memory. It must not be read if there is a problem."""
+        assert self.fake is not None
+        return self.fake
 
     @property
     def parameters(self) -> int:
         """Number of parameters of backbone, pooler and head."""
-        return self.known_size.parameters + count(self.head)
+        return self.backbone.parameters + count(self.head)
 
     @property
-    def trained(self) -> dict[str, tuple[int, ...]]:
+    def trained(self) -> Shapes:
         """Shapes of the trained parameters, by name."""
-        return {**self.known_size.trained, **self.head}
+        return {**self.backbone.shapes, **self.head}
 
     @property
     def weight_bytes(self) -> int:
         """Size of all weights in bytes."""
-        return self.known_size.weight_bytes + 4 * count(self.head)
+        return self.backbone.weight_bytes + 4 * count(self.head)
 
     def width(self, training: bool = False) -> int:
         """Return the dimension of a vector before a transform, and before it is cut to fewer dimensions.
 
         With `training`, it is the dimension during training, when the pooler may have another width.
         """
-        pooled = self.recipe.pooler.output_width(self.known_size.width)
+        width = self.backbone.built.width
+        pooled = self.recipe.pooler.output_width(width)
         if training:
-            pooled = self.recipe.pooler.trained_width(self.known_size.width)
+            pooled = self.recipe.pooler.trained_width(width)
         return self.recipe.head.projection or pooled
 
 
@@ -80,10 +81,6 @@ class StagePlan:
     """Floating-point operations per step on all devices."""
     memory: Mapping[str, int] = attrs.field(factory=dict)
     """Memory in bytes of one device during training, by part; see docs/machine.md."""
-    evaluating: Mapping[str, int] = attrs.field(factory=dict)
-    """Memory in bytes of one device during validation, by part."""
-    peak: int | None = None
-    """Memory in bytes of one device: the larger of the memory during training and during validation."""
     fits: bool | None = None
     """Whether the memory of the device suffices; None if it is unknown."""
     advice: str = ""
@@ -100,13 +97,3 @@ class Plan:
     stages: tuple[StagePlan, ...]
     encoding: Mapping[str, int]
     """Memory in bytes of one device during evaluations outside of stages, by part."""
-
-
-def count(shapes: Shapes) -> int:
-    """Return the total number of elements of tensors of these shapes."""
-    return sum(map(math.prod, shapes.values()))
-
-
-def number_of_validations(every: int, steps: int) -> int:
-    """Return the number of validations: before the first step, after every `every` steps, and after the last."""
-    return 1 + math.ceil(steps / every)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-import attrs
 import numpy as np
 import torch
 
@@ -37,8 +36,7 @@ task may exceed it.
 
 
 def fit(
-    train: Examples,
-    development: Examples,
+    examples: Examples,
     classes: int,
     tasks: Sequence[Task],
     training: Training,
@@ -51,9 +49,9 @@ def fit(
     same random order.
     """
     try:
-        data = _Data.of(train, development, device)
+        features, labels = _on_device(examples, device)
     except torch.OutOfMemoryError:
-        data = _Data.of(train, development, "cpu")
+        features, labels = _on_device(examples, "cpu")
 
     places_by_shape: dict[tuple[int, int, int], list[int]] = {}
     for place, task in enumerate(tasks):
@@ -61,38 +59,15 @@ def fit(
         places_by_shape.setdefault(shape, []).append(place)
 
     fitted_by_place: dict[int, Fitted] = {}
-    features_per_batch = training.batch_size * train.features.shape[1]
+    features_per_batch = training.batch_size * features.shape[1]
     largest_group = max(1, FEATURES_PER_STEP // features_per_batch)
     for places_of_shape in places_by_shape.values():
         for start in range(0, len(places_of_shape), largest_group):
             places = places_of_shape[start : start + largest_group]
             tasks_of_group = [tasks[place] for place in places]
-            group = _TaskGroup(data, classes, tasks_of_group, training)
+            group = _TaskGroup(features, labels, classes, tasks_of_group, training)
             fitted_by_place.update(zip(places, group.run(done), strict=True))
     return [fitted_by_place[place] for place in range(len(tasks))]
-
-
-@attrs.frozen(eq=False)
-class _Data:
-    """The training and the development examples on a device."""
-
-    features: torch.Tensor
-    labels: torch.Tensor
-    development_features: torch.Tensor
-    development_labels: torch.Tensor
-
-    @classmethod
-    def of(
-        cls,
-        train: Examples,
-        development: Examples,
-        device: str,
-    ) -> _Data:
-        """Return the examples as tensors on `device`; if both are the same examples, they are copied once."""
-        features, labels = _on_device(train, device)
-        if development is train:
-            return cls(features, labels, features, labels)
-        return cls(features, labels, *_on_device(development, device))
 
 
 class _EarlyStopping:
@@ -158,13 +133,15 @@ class _TaskGroup:
 
     def __init__(
         self,
-        data: _Data,
+        features: torch.Tensor,
+        labels: torch.Tensor,
         classes: int,
         tasks: Sequence[Task],
         training: Training,
     ) -> None:
-        device, width = data.features.device, data.features.shape[1]
-        self.data, self.classes, self.training = data, classes, training
+        device, width = features.device, features.shape[1]
+        self.features, self.labels = features, labels
+        self.classes, self.training = classes, training
 
         self.generator = np.random.RandomState(training.seed)
         held_out_permutation = tasks[0].held_out_permutation
@@ -237,8 +214,8 @@ class _TaskGroup:
         """Take one training step on rows `(tasks, batch)`; the loss is mean cross-entropy plus weight decay."""
         tasks, batch = rows.shape
         flat_rows = rows.reshape(-1)
-        inputs = self.data.features.index_select(0, flat_rows).view(tasks, batch, -1)
-        labels = self.data.labels.index_select(0, flat_rows).view(tasks, 1, batch)
+        inputs = self.features.index_select(0, flat_rows).view(tasks, batch, -1)
+        labels = self.labels.index_select(0, flat_rows).view(tasks, 1, batch)
 
         bias, weights = self.weights[..., -1:], self.weights[..., :-1]
         logits = torch.baddbmm(bias, weights, inputs.transpose(1, 2))
@@ -267,17 +244,15 @@ class _TaskGroup:
 
     def correct(self) -> torch.Tensor:
         """Return the number of development rows that each classifier gets right, `(tasks, penalties)`."""
-        features = self.data.development_features
-        labels = self.data.development_labels
         counts = []
         for task_weights, rows in zip(self.weights, self.development, strict=True):
             bias, weights = task_weights[:, -1:], task_weights[:, :-1]
             penalties = len(weights) // self.classes
             count = torch.zeros(penalties, dtype=torch.long, device=weights.device)
             for part in torch.split(rows, EVALUATED_ROWS):
-                logits = torch.addmm(bias, weights, features[part].T)
+                logits = torch.addmm(bias, weights, self.features[part].T)
                 by_class = logits.view(penalties, self.classes, len(part))
-                is_correct = by_class.argmax(1) == labels[part]
+                is_correct = by_class.argmax(1) == self.labels[part]
                 count += is_correct.sum(1)
             counts.append(count)
         return torch.stack(counts)

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-DevelopmentScore = Callable[[NDArray[np.float64]], float]
-"""Function that scores the expected grades of the development pairs, `(n,)`; higher is better."""
+Features = NDArray[np.float32]
 
 BATCH_SIZE = 64
 
@@ -23,82 +22,64 @@ TENACITY = 3
 """Number of evaluations without improvement that are allowed in total. One more ends the training."""
 
 
-class RelatednessRegression:
-    """A linear layer and a softmax over the grades 1, 2, ...; the output is the expected grade.
+def expected_grades(
+    features: Features,
+    targets: Features,
+    development: Features,
+    development_score: Callable[[NDArray[np.float64]], float],
+    test: Features,
+    seed: int,
+    device: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> NDArray[np.float64]:
+    """Train on features `(n, width)` and targets `(n, grades)`; return the expected grade of each row of `test`.
 
-    The loss is the mean squared error between the probabilities and their targets. The optimiser is Adam with
-    learning rate 1e-3, batches of 64 and no weight decay. Everything is as in SentEval's `RelatednessPytorch`:
-    NumPy draws the order of the batches and PyTorch the initial weights, under the same seed.
+    The model is a linear layer and a softmax over the grades 1, 2, ... The loss is the mean squared error between
+    the probabilities and their targets. The optimiser is Adam with learning rate 1e-3, batches of 64, no weight
+    decay. Every 50 epochs, the expected grades of the development pairs are scored; the weights with the highest
+    score are kept. Everything is as in SentEval's `RelatednessPytorch`: NumPy draws the order of the batches and
+    PyTorch the initial weights, under the same seed.
+
+    `progress` is called with the number of epochs so far and the largest possible number.
     """
+    generator = np.random.RandomState(seed)
+    with torch.random.fork_rng(devices=[]):
+        # Not `torch.manual_seed`, which would also reseed a GPU's generator for dropout.
+        torch.default_generator.manual_seed(seed)
+        layer = torch.nn.Linear(features.shape[1], targets.shape[1])
+    model = torch.nn.Sequential(layer, torch.nn.Softmax(dim=-1)).to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    inputs = torch.from_numpy(features).to(device)
+    outputs = torch.from_numpy(targets).to(device)
 
-    def __init__(
-        self,
-        width: int,
-        grades: int,
-        seed: int,
-        device: str,
-    ) -> None:
-        self.device = device
-        self.grades = np.arange(1, grades + 1)
-        self.generator = np.random.RandomState(seed)
-        with torch.random.fork_rng(devices=[]):
-            # Not `torch.manual_seed`, which would also reseed a GPU's generator for dropout.
-            torch.default_generator.manual_seed(seed)
-            layer = torch.nn.Linear(width, grades)
-        self.model = torch.nn.Sequential(layer, torch.nn.Softmax(dim=-1)).to(device)
-        self.optimizer = torch.optim.Adam(self.model.parameters())
+    best, best_model = -1.0, model
+    epochs, misses = 0, 0
+    while misses <= TENACITY and epochs <= MAX_EPOCH:
+        for _ in range(EPOCH_SIZE):
+            permutation = torch.from_numpy(generator.permutation(len(inputs)))
+            for rows in torch.split(permutation.to(device), BATCH_SIZE):
+                loss = torch.nn.functional.mse_loss(model(inputs[rows]), outputs[rows])
+                optimizer.zero_grad()
+                torch.autograd.backward(loss)
+                optimizer.step()
+        epochs += EPOCH_SIZE
+        if progress is not None:
+            progress(epochs, MAX_EPOCH + EPOCH_SIZE)
 
-    def fit(
-        self,
-        features: NDArray[np.float32],
-        targets: NDArray[np.float32],
-        development: NDArray[np.float32],
-        development_score: DevelopmentScore,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> float:
-        """Train on features `(n, width)` and targets `(n, grades)`, and keep the best weights.
+        score = development_score(_grades(model, development, device))
+        if score > best:
+            best, best_model = score, copy.deepcopy(model)
+        else:
+            misses += 1
+    return _grades(best_model, test, device)
 
-        Every 50 epochs, the grades of the features `development` are predicted and scored. The weights with the
-        highest score are kept, and that score is returned. `progress` is called with the number of epochs so far
-        and the largest possible number.
-        """
-        inputs = torch.from_numpy(features).to(self.device)
-        outputs = torch.from_numpy(targets).to(self.device)
-        best, best_model = -1.0, self.model
-        epochs, misses, stopped = 0, 0, False
 
-        while not stopped and epochs <= MAX_EPOCH:
-            for _ in range(EPOCH_SIZE):
-                self._epoch(inputs, outputs)
-            epochs += EPOCH_SIZE
-            if progress is not None:
-                progress(epochs, MAX_EPOCH + EPOCH_SIZE)
-
-            score = development_score(self.predict(development))
-            if score > best:
-                best, best_model = score, copy.deepcopy(self.model)
-            else:
-                stopped = misses >= TENACITY
-                misses += 1
-
-        self.model = best_model
-        return best
-
-    def _epoch(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """Train on all pairs once."""
-        permutation = self.generator.permutation(len(inputs))
-        order = torch.from_numpy(permutation).to(self.device)
-        for start in range(0, len(order), BATCH_SIZE):
-            rows = order[start : start + BATCH_SIZE]
-            loss = torch.nn.functional.mse_loss(self.model(inputs[rows]), targets[rows])
-            self.optimizer.zero_grad()
-            torch.autograd.backward(loss)
-            self.optimizer.step()
-
-    def predict(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the expected grade of each row of features, `(n,)`."""
-        inputs = torch.from_numpy(features).to(self.device)
-        with torch.no_grad():
-            probabilities = self.model(inputs).cpu().numpy()
-        expected: NDArray[np.float64] = probabilities @ self.grades
-        return expected
+def _grades(
+    model: torch.nn.Module, features: Features, device: str
+) -> NDArray[np.float64]:
+    """Return the expected grade of each row of features, `(n,)`."""
+    with torch.no_grad():
+        probabilities = model(torch.from_numpy(features).to(device)).cpu().numpy()
+    grades = np.arange(1, probabilities.shape[1] + 1)
+    expected: NDArray[np.float64] = probabilities @ grades
+    return expected

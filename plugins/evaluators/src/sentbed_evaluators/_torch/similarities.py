@@ -37,85 +37,44 @@ def best_documents(
     numbers. Of documents with equal similarity, the earlier one is first.
     """
     count = len(queries)
-    places, values = np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
-    documents_so_far = 0
+    places = np.empty((count, 0), np.int64)
+    values = np.empty((count, 0), np.float32)
+    seen = 0
     for block in documents:
-        places_in_block, values_of_block = _best_of_block(similarity, queries, block, k)
-        places_of_block = places_in_block + documents_so_far
-        places = np.concatenate([places, places_of_block], axis=1)
-        values = np.concatenate([values, values_of_block], axis=1)
-        places, values = _highest(places, values, k)
-        documents_so_far += len(block)
+        products_of_document = QUERY_BLOCK * _longest(queries) * _longest(block)
+        size = min(LARGEST_DOCUMENT_BLOCK, PRODUCTS // products_of_document)
+        size = max(size, 1)
+        for start in range(0, len(block), size):
+            part = block[start : start + size]
+            places_of_part = np.tile(np.arange(seen, seen + len(part)), (count, 1))
+            places = np.concatenate([places, places_of_part], axis=1)
+            similarities = _similarities(similarity, queries, part)
+            values = np.concatenate([values, similarities], axis=1)
+            order = np.lexsort((places, -values), axis=1)[:, :k]
+            places = np.take_along_axis(places, order, axis=1)
+            values = np.take_along_axis(values, order, axis=1)
+            seen += len(part)
     return places
 
 
-def _best_of_block(
+def _similarities(
     similarity: Similarity,
     queries: Encoded,
     documents: Encoded,
-    k: int,
-) -> tuple[Places, NDArray[np.float32]]:
-    """Return the places, in a block, of the `k` documents most similar to each query, and the similarities."""
-    lengths = _lengths(documents)
-    # A part has documents of similar length, so that little is padded.
-    order = np.argsort(lengths, kind="stable")
-    cuts = _cuts(lengths[order], int(_lengths(queries).max()))
-    parts = []
-    for part in np.split(order, cuts):
-        tensors = tensors_of(documents[part], torch.float32)
-        parts.append((part, similarity.normalize(tensors)))
-
-    all_places, all_values = [], []
+) -> NDArray[np.float32]:
+    """Return the similarity of each query and each document, `(queries, documents)`."""
+    normalized = similarity.normalize(tensors_of(documents, torch.float32))
+    blocks = []
     for start in range(0, len(queries), QUERY_BLOCK):
-        block = queries[start : start + QUERY_BLOCK]
-        count = len(block)
-        tensors = similarity.normalize(tensors_of(block, torch.float32))
-        places = np.empty((count, 0), np.int64)
-        values = np.empty((count, 0), np.float32)
-        for part, part_tensors in parts:
-            with torch.no_grad():
-                scores = similarity.similarity(tensors, part_tensors).numpy()
-            places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
-            values = np.concatenate([values, scores], axis=1)
-            places, values = _highest(places, values, k)
-        all_places.append(places)
-        all_values.append(values)
-    return np.concatenate(all_places), np.concatenate(all_values)
+        rows = tensors_of(queries[start : start + QUERY_BLOCK], torch.float32)
+        with torch.no_grad():
+            block = similarity.similarity(similarity.normalize(rows), normalized)
+        blocks.append(block.numpy())
+    return np.concatenate(blocks)
 
 
-def _highest(
-    places: Places,
-    values: NDArray[np.float32],
-    k: int,
-) -> tuple[Places, NDArray[np.float32]]:
-    """Return the places and values of the `k` highest values in each row, the highest first.
-
-    Of equal values, the one with the lower place is first.
-    """
-    order = np.lexsort((places, -values), axis=1)[:, :k]
-    highest = np.take_along_axis(values, order, axis=1)
-    return np.take_along_axis(places, order, axis=1), highest
-
-
-def _cuts(lengths: Places, query_length: int) -> list[int]:
-    """Return the places at which documents, sorted by length, are cut into parts.
-
-    The vectors of a block of queries and of a part have at most `PRODUCTS` dot products, unless the part is a
-    single document.
-    """
-    cuts = []
-    start = 0
-    for place, length in enumerate(lengths.tolist()):
-        count = place - start + 1
-        products = QUERY_BLOCK * query_length * count * length
-        if count > 1 and (products > PRODUCTS or count > LARGEST_DOCUMENT_BLOCK):
-            cuts.append(place)
-            start = place
-    return cuts
-
-
-def _lengths(texts: Encoded) -> Places:
-    """Return the number of vectors of each text, at least 1."""
+def _longest(texts: Encoded) -> int:
+    """Return the largest number of vectors of a text, at least 1."""
     if isinstance(texts, RaggedVectors):
-        return np.maximum(texts.lengths, 1)
-    return np.ones(len(texts), np.int64)
+        return max(1, int(texts.lengths.max()))
+    return 1

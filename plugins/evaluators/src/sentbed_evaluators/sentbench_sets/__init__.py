@@ -1,9 +1,9 @@
-"""The pair and contrast sets of SentBench: built from the files of their sources, and stored in the cache."""
+"""The pair and contrast sets of SentBench, built from the files of their sources."""
 
 from __future__ import annotations
 
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, Triple
-from sentbed_evaluators.sentbench_sets.built_set_cache import BuiltSets, built_sets
+from sentbed_evaluators.sentbench_sets.built_sets import BuiltSets, built_sets
 from sentbed_evaluators.sentbench_sets.sources import (
     SOURCES,
     data_directory,

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import attrs
+from sentbed import DataError
 from sentbed.helpers import derive
 
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled, Row
@@ -40,10 +41,6 @@ _DRAWS = 32
 nearly always suitable."""
 
 
-class TooFewRowsError(ValueError):
-    """A source has too few rows for one of the sets."""
-
-
 def build_sets(
     task: str,
     pair_rows: Iterable[Row],
@@ -57,7 +54,7 @@ def build_sets(
     of pairs in each split, and the largest number of triples.
 
     Raises:
-        TooFewRowsError: if a split would have pairs of one label only, or there would be no triple.
+        DataError: if a split would have pairs of one label only, or there would be no triple.
     """
     source = SOURCES[task]
     sizes = source.sizes
@@ -71,14 +68,17 @@ def build_sets(
     for split in SPLITS:
         labels = {label for _, _, label in pairs[split]}
         if getattr(sizes, split) and len(labels) < 2:
-            raise TooFewRowsError(
-                f"{len(rows)} rows are too few for the pairs of `{split}`"
+            raise DataError(
+                f"{len(rows)} rows of `{task}` are too few for the pairs of `{split}`; "
+                f"download the whole source, or raise `limit`"
             )
 
     rows = choose(filter(_has_contrast, contrast_rows), sizes.contrast, contrast_seed)
     triples = build_contrast(rows, contrast_seed)
     if not triples:
-        raise TooFewRowsError("no row of the contrast set has partners")
+        raise DataError(
+            f"no row of the contrast set of `{task}` has partners; download the whole source, or raise `limit`"
+        )
     return pairs, triples
 
 

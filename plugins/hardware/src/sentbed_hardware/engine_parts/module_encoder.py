@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import shutil
 from pathlib import Path
 from typing import Self
 
@@ -36,33 +34,6 @@ class ModuleEncoder(PlacedEncoder):
         return other
 
     def save(self, directory: Path) -> None:
-        """Write the backbone's files, and the file with the weights of pooler and head, into `directory`.
-
-        `twin` is the directory of a saved encoder with the same backbone, or None. If it is set, the backbone's
-        files are linked from there.
-        """
-        backbone = directory / BACKBONE_DIRECTORY
-        if self.twin is None or not _link_files(
-            self.twin / BACKBONE_DIRECTORY, backbone
-        ):
-            self.backbone.save(backbone)
+        """Write the backbone's files, and the file with the weights of pooler and head, into `directory`."""
+        self.backbone.save(directory / BACKBONE_DIRECTORY)
         save_modules(self.module, directory / MODULES_FILE)
-
-
-def _link_files(source: Path, target: Path) -> bool:
-    """Link the files below a directory into another; return False if they cannot be read."""
-    try:
-        shutil.copytree(source, target, copy_function=_link)
-    except OSError:
-        # Another process may be removing the source.
-        shutil.rmtree(target, ignore_errors=True)
-        return False
-    return True
-
-
-def _link(source: str, target: str) -> None:
-    """Make a hard link to a file, or copy it if the file system does not support links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

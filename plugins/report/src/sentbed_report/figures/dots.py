@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.dots import Dot, limits
-from sentbed_report.figures.plot import Plot, colours, short_name
+from sentbed_report.figures.plot import MUTED, STRONG, Plot, short_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,24 +28,19 @@ def dots_plot(
         caption += f" The first {len(drawn)} of {len(dots):,} rows."
 
     def paint(figure: Figure) -> None:
-        strong = colours()["c0"]
-        muted = colours()["muted"]
         axes = figure.subplots()
-        axes.axvline(line, color=muted, linewidth=1, linestyle="--")
+        axes.axvline(line, color=MUTED, linewidth=1, linestyle="--")
         first, last = limits(drawn, line)
-        names = []
         for place, dot in enumerate(drawn):
-            names.append(short_name(dot.name))
-            colour = muted
+            colour = MUTED
             if dot.strong:
-                colour = strong
-            low = max(dot.low, first)
-            high = min(dot.high, last)
-            axes.plot([low, high], [place, place], color=colour, linewidth=1.6)
+                colour = STRONG
+            interval = [max(dot.low, first), min(dot.high, last)]
+            axes.plot(interval, [place, place], color=colour)
             axes.plot(dot.value, place, "o", color=colour, label=dot.name)
-        axes.set_yticks(range(len(drawn)), names)
+        axes.set_yticks(range(len(drawn)), [short_name(dot.name) for dot in drawn])
         axes.set_ylim(len(drawn) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(label)
 
-    return Plot(title, caption.strip(), 80 + 24 * len(drawn), paint)
+    return Plot(title, caption.strip(), paint, ratio=0.2 + 0.06 * len(drawn))

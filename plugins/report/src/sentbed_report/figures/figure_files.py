@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sentbed.errors import RunError
 from sentbed.helpers import atomic_file
 
+from sentbed_report.figures.plot import style
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-WIDTH = 3.3
-"""Default width of a figure in inches: the width of a column in a two-column paper."""
 
 DPI = 300
 """Default resolution of PNG files, in dots per inch."""
 
-_UNDATED: dict[str, dict[str, None]] = {
-    "pdf": {"CreationDate": None},
-    "svg": {"Date": None},
-    "png": {},
-}
-"""Format -> metadata to leave out, such as the date; then the same figure gives the same bytes."""
-
-_SETTINGS: dict[Any, Any] = {
-    # Fonts are embedded as TrueType (42); many publishers refuse the default, Type 3.
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "sentbed",
-}
+_DATES = {"pdf": "CreationDate", "svg": "Date", "png": "Creation Time"}
+"""Format -> name of the date in its metadata, which is left out: the same figure gives the same bytes."""
 
 
 def write_figure(
@@ -44,23 +33,11 @@ def write_figure(
     Raises:
         RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.
     """
-    import matplotlib
-
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in _UNDATED:
-        choices = ", ".join(f"`.{choice}`" for choice in _UNDATED)
+    form = path.suffix.lower().removeprefix(".")
+    if form not in _DATES:
         raise RunError(
-            f"`{path}` ends in {path.suffix!r}, which is no figure format; use one of {choices}"
+            f"`{path}` ends in {path.suffix!r}, which is no figure format; use `.pdf`, `.svg` or `.png`"
         )
-
-    metadata = {"Title": title, **_UNDATED[suffix]}
-    with matplotlib.rc_context(), atomic_file(path) as stream:
-        # Settings of the caller, such as `savefig.bbox`, must not change the file.
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
-        figure.savefig(
-            stream,
-            format=suffix,
-            dpi=dpi,
-            metadata=metadata,
-        )
+    metadata = {"Title": title, _DATES[form]: None}
+    with style(), atomic_file(path) as stream:
+        figure.savefig(stream, format=form, dpi=dpi, metadata=metadata)

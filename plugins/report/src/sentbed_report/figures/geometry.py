@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.protocols import START, Score, StageCurve
+from sentbed.protocols import START, Score
 
 from sentbed_report.figures.means import mean_over_runs, names_of_encoders
 from sentbed_report.figures.plot import Plot
@@ -18,8 +18,8 @@ from sentbed_report.study.study_data import StudyData
 if TYPE_CHECKING:
     import pandas
 
-_PLANE = ["stage", "protocol", "task", "evaluator", "metric_x", "metric_y"]
-_POSITION = ["stage", "protocol", "task", "evaluator", "cell", "encoder", "run", "step"]
+_PLANE = ["stage", "protocol", "task", "evaluator", "label_x", "label_y"]
+_POINT = ["stage", "protocol", "task", "evaluator", "cell", "encoder", "run", "step"]
 
 
 @attrs.frozen
@@ -41,28 +41,29 @@ def scores_of_run(
     """Yield the scores of a run: step 0 is before training, step 1 after training."""
     for score in scores:
         name = score.encoder.removesuffix(START)
-        step = 1
-        if name != score.encoder:
-            step = 0
+        step = int(name == score.encoder)
         yield PlacedScore(cell, run, step, attrs.evolve(score, encoder=name))
+
+
+def scores_of_study(data: StudyData) -> Iterator[PlacedScore]:
+    """Yield the scores of all runs of a study."""
+    for run in data.runs:
+        yield from scores_of_run(run.cell, str(run), run.scores)
 
 
 def watched_scores(stages: Iterable[RunStage]) -> Iterator[PlacedScore]:
     """Yield the scores that stages watched during training, at every step."""
     for of_run in stages:
-        yield from _watched(of_run.cell, of_run.run, of_run.stage)
-
-
-def _watched(
-    cell: str,
-    run: str,
-    stage: StageCurve,
-) -> Iterator[PlacedScore]:
-    for watched in stage.watched:
-        for step, values in zip(watched.steps, watched.values, strict=True):
-            for score, value in zip(watched.scores, values, strict=True):
-                at_step = attrs.evolve(score, value=value, encoder=watched.encoder)
-                yield PlacedScore(cell, run, step, at_step, stage.name)
+        for watched in of_run.stage.watched:
+            for step, values in zip(watched.steps, watched.values, strict=True):
+                for score, value in zip(watched.scores, values, strict=True):
+                    yield PlacedScore(
+                        of_run.cell,
+                        of_run.run,
+                        step,
+                        attrs.evolve(score, value=value, encoder=watched.encoder),
+                        of_run.stage.name,
+                    )
 
 
 def geometry_plots(
@@ -87,24 +88,24 @@ def geometry_plots(
     frame = pandas.DataFrame(rows)
     x = frame[frame["axis"] == "x"]
     y = frame[frame["axis"] == "y"]
-    pairs = x.merge(y, on=_POSITION, suffixes=("_x", "_y"))
-    pairs = pairs.rename(columns={"value_x": "x", "value_y": "y"})
+    pairs = x.merge(y, on=_POINT, suffixes=("_x", "_y"))
     plots = []
-    for _, plane in pairs.groupby(_PLANE, sort=False):
-        first = plane.iloc[0]
-        points = mean_over_runs(plane, ["cell", "encoder"], ["x", "y"])
-        points["name"] = names_of_encoders(points)
-
-        shade_of_plane = ""
-        if shades is not None and not shades.empty:
-            points = points.merge(shades, how="left", on="cell")
-            shade_of_plane = shade
-        plots.append(_plot(first, points, shade_of_plane))
+    for plane, points in pairs.groupby(_PLANE, sort=False):
+        stage, protocol, task, evaluator, *labels = plane
+        means = mean_over_runs(points, ["cell", "encoder"], ["value_x", "value_y"])
+        means = means.rename(columns={"value_x": "x", "value_y": "y"})
+        means["name"] = names_of_encoders(means)
+        if shades is not None:
+            means = means.merge(shades, how="left", on="cell")
+        title = f"{protocol}, {task}, {evaluator}"
+        if stage:
+            title += f", during the stage {stage}"
+        plots.append(scatter_plot(title, (labels[0], labels[1]), means, shade))
     return plots
 
 
-def shades_of_cells(data: StudyData) -> pandas.DataFrame:
-    """Return the mean score of each cell in the task `StudyData.colour`: columns `cell` and `shade`."""
+def shades_of_cells(data: StudyData) -> pandas.DataFrame | None:
+    """Return the mean score of each cell in the task `StudyData.colour`: columns `cell` and `shade`; or None."""
     import pandas
 
     rows = []
@@ -113,12 +114,17 @@ def shades_of_cells(data: StudyData) -> pandas.DataFrame:
             if score.task == data.colour and not score.axis:
                 rows.append((run.cell, score.value))
                 break
+    if not rows:
+        return None
     scores = pandas.DataFrame(rows, columns=["cell", "shade"])
     return scores.groupby("cell", as_index=False).mean()
 
 
 def _row(placed: PlacedScore) -> dict[str, object]:
     score = placed.score
+    label = f"{score.task} ({score.metric})"
+    if score.direction != "none":
+        label += f", {score.direction} is better"
     return {
         "stage": placed.stage,
         "protocol": score.protocol_id,
@@ -129,29 +135,6 @@ def _row(placed: PlacedScore) -> dict[str, object]:
         "run": placed.run,
         "step": placed.step,
         "axis": score.axis,
-        "metric": score.metric,
-        "direction": score.direction,
+        "label": label,
         "value": score.value,
     }
-
-
-def _plot(
-    first: pandas.Series,
-    points: pandas.DataFrame,
-    shade: str,
-) -> Plot:
-    """Draw the points of a plane, of which `first` is a row with its names."""
-    metrics = f"{first['metric_y'].capitalize()} and {first['metric_x']}"
-    title = f"{metrics}: {first['protocol']}, {first['task']}, {first['evaluator']}"
-    if first["stage"]:
-        title += f", during the stage {first['stage']}"
-    labels = (
-        f"{first['task']} ({first['metric_x']})",
-        f"{first['task']} ({first['metric_y']})",
-    )
-    captions = []
-    for axis in "xy":
-        direction = first[f"direction_{axis}"]
-        if direction != "none":
-            captions.append(f"{first[f'metric_{axis}']}: {direction} is better.")
-    return scatter_plot(title, labels, points, " ".join(captions), shade)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.protocols import Scatter
 
 from sentbed_report.figures.lines import spans_powers
-from sentbed_report.figures.plot import Plot, colours, legend_above, short_name
+from sentbed_report.figures.plot import Plot, legend_above, short_name
 from sentbed_report.formatting import count
 
 if TYPE_CHECKING:
@@ -20,15 +20,10 @@ MOST_NAMES = 12
 """Maximum number of encoders whose names stand in the legend or beside the points."""
 
 
-MOST_SHAPES = 60
-"""Maximum number of encoders that have lines and colours of their own."""
-
-
 def scatter_plot(
     title: str,
     axes_labels: tuple[str, str],
     points: pandas.DataFrame,
-    caption: str = "",
     shade: str = "",
 ) -> Plot:
     """Draw points; an encoder with several steps is a line, hollow at its first step, with an arrow at its last.
@@ -36,97 +31,54 @@ def scatter_plot(
     Args:
         title: Title of the figure.
         axes_labels: Labels of the horizontal and of the vertical axis.
-        points: Columns `name` (of the encoder), `step`, `x` and `y`; with `shade`, also `shade`.
-        caption: Text below the figure.
-        shade: Name of the number that gives points their colours; without it, each encoder has a colour.
+        points: Columns `name` (of the encoder), `step`, `x` and `y`, and `shade` if a number gives colours.
+        shade: Name of the number in the column `shade`, which gives points their colours.
     """
-    names = points["name"].unique()
-    has_lines = len(points) > len(names)
+    names = points["name"].nunique()
+    has_lines = len(points) > names
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.margins(0.12)
         axes.set(xlabel=axes_labels[0], ylabel=axes_labels[1])
-        if len(names) > MOST_SHAPES:
-            # Hundreds of points are smaller as an image than as shapes.
-            axes.scatter(points["x"], points["y"], s=16, alpha=0.5, rasterized=True)
-        else:
-            for name, line in points.groupby("name", sort=False):
-                _draw_steps(axes, str(name), line.sort_values("step"))
-        if shade:
-            drawn = axes.scatter(
-                points["x"],
-                points["y"],
-                c=points["shade"],
-                zorder=3,
-                rasterized=len(names) > MOST_SHAPES,
-            )
-            figure.colorbar(drawn, label=shade).outline.set_visible(False)
-        if spans_powers(list(points["x"])):
+        for name, line in points.groupby("name", sort=False):
+            _draw_steps(axes, str(name), line.sort_values("step"))
+        if "shade" in points:
+            drawn = axes.scatter(points["x"], points["y"], c=points["shade"], zorder=3)
+            figure.colorbar(drawn, label=shade)
+        if spans_powers(points["x"]):
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:,g}")
 
-        if len(names) > MOST_NAMES:
+        if names > MOST_NAMES:
             return
         if has_lines:
             legend_above(figure)
-        else:
-            _name_points(axes, points)
+            return
+        for point in points.itertuples():
+            axes.annotate(
+                short_name(point.name),
+                (point.x, point.y),
+                xytext=(0, 5),
+                textcoords="offset points",
+                ha="center",
+            )
 
+    caption = ""
     if has_lines:
-        caption += " Hollow: the first step; arrow: the last."
-    return Plot(title, caption.strip(), 320, paint)
+        caption = "Hollow: the first step; arrow: the last."
+    return Plot(title, caption, paint)
 
 
-def _draw_steps(
-    axes: Axes,
-    name: str,
-    line: pandas.DataFrame,
-) -> None:
-    size = 8
-    if len(line) > 1:
-        size = 4
-    (drawn,) = axes.plot(
-        line["x"],
-        line["y"],
-        marker="o",
-        markersize=size,
-        linewidth=1.2,
-        label=name,
-    )
+def _draw_steps(axes: Axes, name: str, line: pandas.DataFrame) -> None:
+    (drawn,) = axes.plot(line["x"], line["y"], marker="o", markersize=3, label=name)
     if len(line) == 1:
         return
-    axes.plot(
-        line["x"].iloc[0],
-        line["y"].iloc[0],
-        "o",
-        color=colours()["page"],
-        markeredgecolor=drawn.get_color(),
-        markersize=8,
-    )
-    before, after = line[["x", "y"]].to_numpy()[-2:]
-    axes.annotate(
-        "",
-        after,
-        xytext=before,
-        arrowprops={"arrowstyle": "->", "color": drawn.get_color()},
-    )
-
-
-def _name_points(axes: Axes, points: pandas.DataFrame) -> None:
-    """Write the name of each point beside it, on the side where the plot has more room."""
-    middle = (points["x"].min() + points["x"].max()) / 2
-    for point in points.itertuples():
-        offset, alignment = (7, 3), "left"
-        if point.x > middle:
-            offset, alignment = (-7, 3), "right"
-        axes.annotate(
-            short_name(point.name),
-            (point.x, point.y),
-            xytext=offset,
-            textcoords="offset points",
-            ha=alignment,
-        ).set_in_layout(False)
+    colour = drawn.get_color()
+    first, before, after = line[["x", "y"]].to_numpy()[[0, -2, -1]]
+    axes.plot(*first, marker="o", markerfacecolor="white", color=colour)
+    arrow = {"arrowstyle": "->", "color": colour}
+    axes.annotate("", after, xytext=before, arrowprops=arrow)
 
 
 def similarity_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
@@ -139,15 +91,7 @@ def _similarity_plot(encoder: str, scatter: Scatter) -> Plot:
         axes = figure.subplots()
         axes.set(xlabel=scatter.x_label, ylabel=scatter.y_label)
         # Thousands of points are smaller as an image than as shapes.
-        axes.scatter(
-            scatter.x,
-            scatter.y,
-            s=9,
-            linewidths=0,
-            alpha=0.4,
-            color=colours()["c0"],
-            rasterized=True,
-        )
+        axes.scatter(scatter.x, scatter.y, s=4, alpha=0.4, rasterized=True)
 
     points = count(len(scatter.x), "point")
-    return Plot(f"{scatter.title}: {encoder}", points, 225, paint, width=260)
+    return Plot(f"{scatter.title}: {encoder}", points, paint)

@@ -39,17 +39,17 @@ const show = () => {
 content.cells.forEach((cell, place) => {
   for (const select of Object.values(selects)) select.add(new Option(cell.name, place));
 });
-const placeOf = (name, otherwise) => {
+const indexOfCell = (name, otherwise) => {
   const place = content.cells.findIndex((cell) => cell.name === name);
   return place < 0 ? otherwise : place;
 };
 const choose = () => {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  const second = placeOf(wanted.get("second"), content.cells.length - 1);
-  const baseline = placeOf(content.baseline, 0);
+  const second = indexOfCell(wanted.get("second"), content.cells.length > 1 ? 1 : 0);
+  const baseline = indexOfCell(content.baseline, 0);
   const other = baseline === second ? (second === 0 ? content.cells.length - 1 : 0) : baseline;
   selects.second.value = second;
-  selects.first.value = placeOf(wanted.get("first"), other);
+  selects.first.value = indexOfCell(wanted.get("first"), other);
   show();
 };
 for (const select of Object.values(selects)) select.addEventListener("change", show);

@@ -15,10 +15,8 @@ def page_markdown(page: Page) -> str:
     blocks.append(escape(f"{page.status} {page.summary}"))
     if page.answer:
         blocks.append(_answer(page))
-    if page.facts:
-        blocks.append(_facts(page))
     for section in page.sections:
-        if section.sentences or section.tables or section.notes or section.texts:
+        if section.tables or section.notes or section.texts:
             blocks += _blocks(section)
     return "\n\n".join(blocks) + "\n"
 
@@ -34,14 +32,6 @@ def _answer(page: Page) -> str:
     return "\n".join(lines)
 
 
-def _facts(page: Page) -> str:
-    """Return the facts at the top of a page as a list."""
-    lines = []
-    for name, value in page.facts:
-        lines.append(f"- {escape(name)}: {escape(value)}")
-    return "\n".join(lines)
-
-
 def _blocks(section: Section) -> Iterator[str]:
     """Yield the Markdown of a section, block by block."""
     yield f"## {escape(section.title)}"
@@ -49,7 +39,6 @@ def _blocks(section: Section) -> Iterator[str]:
         first_letter = section.summary[0].upper()
         summary = first_letter + section.summary[1:]
         yield f"{escape(summary)}."
-    yield from map(escape, section.sentences)
     for table in section.tables:
         yield to_markdown(table).rstrip("\n")
     yield from map(escape, section.notes)

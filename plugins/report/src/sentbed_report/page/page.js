@@ -1,16 +1,4 @@
-const button = document.getElementById("theme");
 const root = document.documentElement;
-const dark = () =>
-  (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-const show = () => { button.textContent = dark() ? "Light" : "Dark"; };
-button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; show(); });
-button.hidden = false;
-show();
-// The switch is remembered; a page that may not store is as it was.
-const remembered = "sentbed-theme";
-const store = (use) => { try { return use(localStorage); } catch { return null; } };
-button.addEventListener("click", () => store((s) => s.setItem(remembered, root.dataset.theme)));
-
 const rows = [...document.querySelectorAll("tr[data-cell]")];
 const filter = document.querySelector(".filter");
 const labelsOf = filter ? JSON.parse(filter.dataset.labels) : {};

@@ -1,9 +1,9 @@
-"""Sections of a report, with sentences, tables, figures and texts. They are rendered as HTML and Markdown."""
+"""Sections of a report, with tables, figures and texts. They are rendered as HTML and Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import attrs
 
@@ -32,7 +32,6 @@ class Section:
     title: str
     summary: str = ""
     """What the section shows, in a few words."""
-    sentences: Sequence[str] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     """Sentences below the tables."""
@@ -43,21 +42,8 @@ class Section:
     """Whether the page shows the whole section without a click."""
 
 
-@runtime_checkable
-class CellRow(Protocol):
-    """What names a row of a table: a cell of a study, or an encoder of a cell."""
-
-    @property
-    def name(self) -> str:
-        """Text that the page shows."""
-
-    @property
-    def cell(self) -> str:
-        """Name of the cell, by which the page filters rows."""
-
-
-Value: TypeAlias = Cell | float | CellRow
-"""Value in the rows of `table_of`: text or number of a cell of the table, or the cell of a study."""
+Value: TypeAlias = Cell | float
+"""Value in the rows of `table_of`; a float is a number without further quantities."""
 
 
 def table_of(
@@ -67,28 +53,22 @@ def table_of(
     rows: Iterable[Iterable[Value]],
     notes: Iterable[str] = (),
 ) -> Table:
-    """Return a table whose rows have a value for each header, then a value for each column.
+    """Return a table whose rows have a text for each header, then a value for each column.
 
-    A header, or a column of texts, may be given by its heading alone. In a column of numbers, a value may be a
-    float, or None for an unknown number. Surplus values of a row are ignored.
+    A header or column may be given by its heading alone. None is an unknown number or text.
     """
-    columns = list(columns)
+    all_headers = tuple(map(_header, headers))
     table_rows = []
-    for first, *others in rows:
-        name, cell = str(first), ""
-        if isinstance(first, CellRow):
-            name, cell = first.name, first.cell
-        elif headers[0] == OF_CELLS:
-            cell = name
-
-        further = len(headers) - 1
-        texts = (name, *map(str, others[:further]))
-        cells = map(_cell, others[further:], columns)
-        table_rows.append(Row(texts, tuple(cells), cell=cell))
-
+    for row in rows:
+        values = list(map(_cell, row))
+        texts = tuple(map(str, values[: len(headers)]))
+        cell = ""
+        if all_headers[0].name == OF_CELLS:
+            cell = texts[0]
+        table_rows.append(Row(texts, tuple(values[len(headers) :]), cell=cell))
     return Table(
         title,
-        tuple(map(_header, headers)),
+        all_headers,
         tuple(map(_column, columns)),
         tuple(table_rows),
         tuple(notes),
@@ -107,9 +87,7 @@ def _column(column: Column | str) -> Column:
     return column
 
 
-def _cell(value: Value, column: Column | str) -> Cell:
-    if isinstance(value, float | int) or (value is None and isinstance(column, Column)):
+def _cell(value: Value) -> Cell:
+    if isinstance(value, int | float):
         return Estimate(value=value)
-    if isinstance(value, CellRow):
-        return value.name
     return value

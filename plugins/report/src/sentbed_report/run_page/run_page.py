@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from sentbed.protocols import ExpectedRow, ReportSection
+from sentbed.protocols import ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.geometry import geometry_plots, scores_of_run
 from sentbed_report.figures.scatter import similarity_plots
 from sentbed_report.formatting import (
+    MISSING,
     count,
     duration,
     expected_digits,
-    moment,
     number,
 )
 from sentbed_report.page.report_page import AnswerLine, Page
-from sentbed_report.page.sections import Section, Text, Value, table_of
-from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.page.sections import Section, Text, table_of
 from sentbed_report.run_page.scores_section import (
     run_summaries,
     scores_section,
@@ -29,7 +28,6 @@ from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
-from sentbed_report.tables.table import Bars
 
 _STATUS = {
     "finished": "Finished.",
@@ -56,8 +54,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         expected,
         *map(_plugin_section, data.sections),
         training_section(data.stages),
-        _similarity(data),
-        _planes(data),
+        _figures(data),
         protocols_section(summaries, data.scores),
         _record(data),
     ]
@@ -65,28 +62,20 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         data.name,
         data.status,
         _STATUS[data.status],
-        summary_line(data),
+        _summary_line(data),
         tuple(_answer(data)),
-        recipe_facts(data.recipe_toml),
         tuple(section for section in sections if section is not None),
     )
 
 
-def summary_line(data: RunReport) -> str:
+def _summary_line(data: RunReport) -> str:
     """Return a line that sums up the run: what was measured, when, and for how long."""
-    parts = []
-    if data.stages:
-        parts.append(count(len(data.stages), "stage"))
-    if data.scores:
-        tasks = {(score.evaluator, score.task) for score in data.scores}
-        scores = count(len(data.scores), "score")
-        number_of_tasks = count(len(tasks), "task")
-        parts.append(f"{scores} on {number_of_tasks}")
-    if any(row.decides for row in data.expected):
+    parts = [count(len(data.scores), "score")]
+    if data.expected:
         parts.append(met_line(data.expected))
-    measured = ", ".join(parts) or "nothing was measured"
-    start = moment(data.started)
-    return f"{measured}; started {start}, took {duration(data.seconds)}."
+    # ISO 8601, to the minute.
+    started = data.started[:16].replace("T", " ")
+    return f"{', '.join(parts)}; started {started}, took {duration(data.seconds)}."
 
 
 def _answer(data: RunReport) -> Iterator[AnswerLine]:
@@ -98,7 +87,9 @@ def _answer(data: RunReport) -> Iterator[AnswerLine]:
     missed = []
     for row in data.expected:
         if row.met is False:
-            missed.append(_missed(row))
+            digits = expected_digits(row)
+            found = number(row.found, digits)
+            missed.append(f"{row.key}: {found} against {number(row.value, digits)}")
     if missed:
         yield AnswerLine("Not met", "; ".join(missed))
 
@@ -106,11 +97,6 @@ def _answer(data: RunReport) -> Iterator[AnswerLine]:
     for warning in data.warnings:
         yield AnswerLine(title, warning)
         title = ""
-
-
-def _missed(row: ExpectedRow) -> str:
-    digits = expected_digits(row)
-    return f"{row.key}: {number(row.found, digits)} against {number(row.value, digits)}"
 
 
 def _error(data: RunReport) -> Section | None:
@@ -121,36 +107,27 @@ def _error(data: RunReport) -> Section | None:
 
 def _plugin_section(section: ReportSection) -> Section:
     """Return the section of a plugin, with one table; the table's first column has the names of the rows."""
-    heading, *columns = section.columns or ("",)
-    rows = [map(_plugin_cell, row) for row in section.rows]
+    rows = []
+    for row in section.rows:
+        values: list[str] = []
+        for value in row:
+            text = str(value)
+            if value is None:
+                text = MISSING
+            values.append(text)
+        rows.append(values)
+    heading, *columns = section.columns
     table = table_of("", [heading], columns, rows)
-    notes = filter(None, [section.note])
-    return Section(section.title, tables=[table], notes=[*notes])
+    notes = list(filter(None, [section.note]))
+    return Section(section.title, tables=[table], notes=notes)
 
 
-def _plugin_cell(
-    value: str | int | float | tuple[tuple[str, float], ...] | None,
-) -> Value:
-    if isinstance(value, tuple):
-        return Bars(value)
-    if value is None:
-        return "–"
-    return str(value)
-
-
-def _similarity(data: RunReport) -> Section | None:
+def _figures(data: RunReport) -> Section | None:
     plots = similarity_plots(data.scatters)
+    plots += geometry_plots(scores_of_run(data.name, "", data.scores))
     if not plots:
         return None
-    titles = dict.fromkeys(scatter.title for _, scatter in data.scatters)
-    return Section("Similarity", "; ".join(titles), plots=plots)
-
-
-def _planes(data: RunReport) -> Section | None:
-    plots = geometry_plots(scores_of_run(data.name, "", data.scores))
-    if not plots:
-        return None
-    return Section("Geometry", count(len(plots), "figure"), plots=plots)
+    return Section("Figures", count(len(plots), "figure"), plots=plots)
 
 
 def _record(data: RunReport) -> Section | None:

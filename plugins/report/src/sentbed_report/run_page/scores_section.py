@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-import attrs
 from sentbed.protocols import START
 
 from sentbed_report.formatting import interval_text, sign_of, signed
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.run_report import RunReport
-from sentbed_report.score_intervals import ScoreInterval
-from sentbed_report.score_protocols import evaluation_protocol
+from sentbed_report.statistics.difference import judge
+from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -24,41 +21,11 @@ from sentbed_report.tables.table import Header
 
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
-    """Return the tables of a run with one row per encoder; an encoder before training has its own row.
-
-    A number after training also has its change by training: the difference from the number before training.
-    """
+    """Return the tables of a run with one row per encoder; an encoder before training has its own row."""
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     cell = CellInfo(data.name, {}, (run,))
     study = StudyData(data.name, (), (cell,), None, (0,))
-    return tuple(map(_with_changes, summarise(study, start=True)))
-
-
-def _with_changes(summary: Summary) -> Summary:
-    """Return a table in which numbers after training also have their change by training."""
-    by_encoder = {row.encoder: row for row in summary.rows}
-    rows = []
-    for row in summary.rows:
-        before = by_encoder.get(row.encoder + START)
-        cells = []
-        for place, cell in enumerate(row.cells):
-            change = _change(cell, before, place)
-            cells.append(attrs.evolve(cell, change=change))
-        rows.append(attrs.evolve(row, cells=tuple(cells)))
-    return attrs.evolve(summary, rows=tuple(rows))
-
-
-def _change(
-    cell: Estimate,
-    before: SummaryRow | None,
-    place: int,
-) -> float | None:
-    if before is None or cell.value is None:
-        return None
-    start = before.cells[place].value
-    if start is None or not math.isfinite(cell.value - start):
-        return None
-    return cell.value - start
+    return summarise(study, start=True)
 
 
 def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
@@ -68,16 +35,8 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     rows: list[Sequence[str]] = []
     for summary in summaries:
         for place, column in enumerate(summary.columns):
-            rows += _rows_of_column(data, summary, place, column)
+            rows += _rows_of_column(summary, place, column)
 
-    several = len({row[3] for row in rows}) > 1
-    headers = (
-        Header("task"),
-        Header("metric"),
-        Header("evaluator"),
-        Header("encoder", shown=several),
-    )
-    columns = ["before", "after", "95 % interval", "change", "95 % interval"]
     notes = [
         "Intervals are over the items of the test set, not over trainings: a study with several seeds shows how "
         "much those differ. † p < 0.05, ‡ p < 0.01 for the change, not corrected for the number of scores."
@@ -85,60 +44,52 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     skipped = dict.fromkeys(chain.from_iterable(score.skipped for score in data.scores))
     if skipped:
         notes.append(f"Left out, as their data is missing: {', '.join(skipped)}.")
+    several = len({encoder for _, _, _, encoder, *_ in rows}) > 1
+    headers = ("task", "metric", "evaluator", Header("encoder", shown=several))
+    columns = ["before", "after", "95 % interval", "change", "95 % interval"]
     table = table_of("", headers, columns, rows)
     return Section("Scores", tables=[table], notes=notes, is_open=True)
 
 
 def _rows_of_column(
-    data: RunReport,
-    summary: Summary,
-    place: int,
-    column: Column,
+    summary: Summary, place: int, column: Column
 ) -> Iterator[Sequence[str]]:
     """Yield a row per encoder: task, metric, evaluator, encoder, and the numbers before and after training."""
     estimates = {row.encoder: row.cells[place] for row in summary.rows}
+    evaluator = ", ".join(filter(None, (*summary.names, summary.apart)))
     for encoder in dict.fromkeys(name.removesuffix(START) for name in estimates):
         before = estimates.get(encoder + START, Estimate())
         after = estimates.get(encoder, Estimate())
         if before.value is None and after.value is None:
             continue
-
-        interval = _interval_of(data, summary, column, encoder)
-        of_score = of_change = mark = ""
-        if interval is not None:
-            of_score = interval_text(interval.interval, column.digits)
-            if interval.change is not None:
-                of_change = interval_text(interval.change.interval, column.digits)
-                mark = sign_of(interval.change.p_value)
-        change = ""
-        if after.change is not None:
-            change = signed(after.change, column.digits) + mark
+        interval, change, interval_of_change = _comparison(before, after, column)
         yield (
             column.heading,
             column.metric,
-            ", ".join(filter(None, (*summary.names, summary.apart))),
+            evaluator,
             encoder,
             column.text(before.value),
             column.text(after.value),
-            of_score,
+            interval,
             change,
-            of_change,
+            interval_of_change,
         )
 
 
-def _interval_of(
-    data: RunReport,
-    summary: Summary,
+def _comparison(
+    before: Estimate,
+    after: Estimate,
     column: Column,
-    encoder: str,
-) -> ScoreInterval | None:
-    """Return the interval of an encoder's score in a column; None if it is unknown."""
-    for interval in data.intervals:
-        score = interval.score
-        if (score.encoder, score.evaluator) != (encoder, summary.evaluator):
-            continue
-        if (score.task, score.metric) != (column.task, column.metric):
-            continue
-        if evaluation_protocol(score) == column.protocol:
-            return interval
-    return None
+) -> tuple[str, str, str]:
+    """Return the interval of a score after training, its change, and the interval of the change, as texts."""
+    interval = change = interval_of_change = ""
+    if after.scores is not None and column.tested:
+        known, _ = mean_interval(after.scores)
+        interval = interval_text(known, column.digits)
+    if before.value is not None and after.value is not None:
+        change = signed(after.value - before.value, column.digits)
+    if before.scores is not None and after.scores is not None and column.tested:
+        judged = judge([(-1.0, before.scores), (1.0, after.scores)])
+        interval_of_change = interval_text(judged.interval, column.digits)
+        change += sign_of(judged.p_value)
+    return interval, change, interval_of_change

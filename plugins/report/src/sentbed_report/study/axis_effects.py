@@ -112,7 +112,7 @@ def _test(
             scores = row.cells[-1].scores
             if scores is not None:
                 terms.append((sign / len(pairs), scores))
-    return judge(terms, data.random)
+    return judge(terms)
 
 
 def _reference(data: StudyData, axis: AxisInfo, cells: Cells) -> str:

@@ -88,10 +88,8 @@ def _table(data: StudyData, comparable: ComparableScores, all_pairs: bool) -> Su
         rows=rows,
         baseline=data.baseline,
         ranked_within=data.ranks,
-        family=data.family,
         development=key.is_development,
         prompts=data.prompts,
-        random=data.random,
         all_pairs=all_pairs,
     )
 

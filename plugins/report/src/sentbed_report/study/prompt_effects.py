@@ -44,7 +44,7 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
 
         judged = row.cells[-1].judged
         if summary.baseline is None:
-            judged = judge([(1.0, scores)], summary.random)
+            judged = judge([(1.0, scores)])
         rows.append(RowUnderPrompts(row, means, _stds(judged)))
     return tuple(rows)
 

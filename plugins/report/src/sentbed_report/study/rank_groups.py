@@ -77,11 +77,6 @@ class RankGroups:
     """Sources of variance that the tests consider; empty without tests."""
 
     @property
-    def names_left(self) -> list[str]:
-        """Names of the rows that are left out."""
-        return [name for name, _ in self.left]
-
-    @property
     def pairs(self) -> int:
         """Number of pairs of rows that were compared."""
         return math.comb(len(self.rows), 2)

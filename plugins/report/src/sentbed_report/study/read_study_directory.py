@@ -40,14 +40,14 @@ def is_study(directory: Path) -> bool:
     return (directory / STUDY).is_file()
 
 
-def read_data(directory: str | Path) -> StudyData:
-    """Return the results so far of the study in a directory.
+def read_data(directory: str | Path, record: StudyRecord | None = None) -> StudyData:
+    """Return the results so far of the study in a directory; `record` is by default the content of `study.json`.
 
     Raises:
         RunError: if the directory contains no study, or a damaged one.
     """
     place = Path(directory)
-    record = read_study_record(place)
+    record = record or read_study_record(place)
     return StudyData(
         name=record.name,
         axes=record.axes,

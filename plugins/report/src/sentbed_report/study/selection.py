@@ -291,7 +291,7 @@ def _scores_of_row(
     for column, measured in zip(summary.columns, row.cells, strict=True):
         if not column.ranked or measured.value is None or measured.scores is None:
             continue
-        interval, judged = mean_interval(measured.scores, confidence, summary.random)
+        interval, judged = mean_interval(measured.scores, confidence)
         low, high = interval or (None, None)
         yield ChosenScore(
             evaluator=summary.evaluator,

@@ -180,13 +180,6 @@ class StudyData(StudySettings):
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
 
     @property
-    def random(self) -> tuple[str, ...]:
-        """Names of what scores are repeated over, and tests generalise over."""
-        if self.prompt_factor == "fixed":
-            return ("seeds",)
-        return ("seeds", "prompts")
-
-    @property
     def runs(self) -> tuple[CellRun, ...]:
         """Runs of all cells, without the runs with fresh seeds."""
         return tuple(chain.from_iterable(cell.runs for cell in self.cells))

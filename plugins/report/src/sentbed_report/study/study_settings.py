@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import attrs
 
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-
-Family: TypeAlias = Literal["column", "study"]
-"""P-values of comparisons with the baseline that are corrected together: those of one column, or of all
-columns."""
-
-PromptFactor: TypeAlias = Literal["random", "fixed"]
-"""Whether a study's prompts are a sample of those that might be used (`random`), or all prompts of interest
-(`fixed`)."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -45,16 +37,9 @@ class StudySettings:
     `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-processor-seconds`. By
     default, it is the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on
     a processor, or `bytes-per-document` of `retrieval`."""
-    family: Family = "column"
-    """Family of tests over which p-values are corrected. `column`: the tests in one column of a table; `study`:
-    those in all columns of all tables, so that fewer differences are found."""
     decide: Decide | None = None
     """The score by which a cell is chosen. `{}` means all tasks on development data. The report names the best
     cell, its scores on test data, and the number of cells from which it was chosen."""
-    prompt_factor: PromptFactor = "random"
-    """How prompts count in tests. `random`: they are a sample of the prompts that might be used, and tests
-    generalise over prompts as over seeds and items. `fixed`: only these prompts are of interest, and scores are
-    averaged over them."""
 
 
 def settings_of(study: StudySettings) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from sentbed_report.formatting import count
 from sentbed_report.statistics.difference import Judged, listed_sources
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_settings import Family
 from sentbed_report.study.summary_row import Pair, RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -58,14 +57,10 @@ class Summary:
     """Rows of other systems that have a number in any column, in the recipe's order."""
     ranked_within: tuple[str, ...] | None = None
     """Axes that divide the rows into groups, within which numbers are ranked; see `StudyData.ranks`."""
-    family: Family = "column"
-    """Which p-values are corrected together; see `StudyData.family`."""
     development: bool = False
     """Whether the scores are on development data, from which nothing follows for test data."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts over which each number is a mean; empty in a study without `prompts`."""
-    random: tuple[str, ...] = ("seeds", "prompts")
-    """Names of what scores are repeated over, and tests generalise over."""
     all_pairs: bool = True
     """Whether the rows are compared with each other in the last column, and not with the baseline alone."""
     tests: dict[Pair, Judged] = attrs.field(factory=dict, eq=False)
@@ -144,18 +139,20 @@ class Summary:
         if not sources:
             return ""
 
-        family = "in each column on its own"
-        if self.family != "column":
-            family = "in all columns of the study together"
         return (
             f"Tests against {self.baseline}: paired, two-sided, Student's t over "
-            f"{sources}, with Holm's correction over the cells {family}."
+            f"{sources}, with Holm's correction over the cells in each column."
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences below the table, such as over what its numbers are means, and how they were tested."""
         notes = [self.over]
+        if self.ranked_within is not None:
+            within = "".join(
+                f", among rows of the same {axis}" for axis in self.ranked_within
+            )
+            notes.append(f"Superscripts: the rank in a column{within}.")
         if self.test:
             notes.append(self.test)
 
@@ -207,9 +204,6 @@ class Summary:
             self.columns,
             tuple(rows),
             self.notes,
-            baseline=self.baseline or "",
-            is_complete=all(row.status == "finished" for row in self.rows),
-            ranked_within=self.ranked_within,
             study=self.study,
         )
 

@@ -26,8 +26,8 @@ _Test: TypeAlias = tuple[int, int, Pair]
 def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
     """Add the tests of their rows to tables, with corrected p-values (Holm, 1979).
 
-    `StudyData.family` says which p-values are corrected together. If the rows of a table are compared with each
-    other, the comparisons with the baseline have one half of the level.
+    The p-values of a column are corrected together. If the rows of a table are compared with each other, the
+    comparisons with the baseline have one half of the level.
     """
     families: defaultdict[object, dict[_Test, Judged]] = defaultdict(dict)
     planned: set[_Test] = set()
@@ -43,7 +43,6 @@ def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
             if table.all_pairs and column is table.columns[-1]:
                 pairs += _other_pairs(table, pairs)
 
-            family = (number, place) if data.family == "column" else None
             for pair in pairs:
                 first, second = map(table.row, pair)
                 before = first.cells[place].scores
@@ -51,8 +50,8 @@ def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
                 if before is None or after is None:
                     continue
                 terms = [(-1.0, before), (1.0, after)]
-                judged = judge(terms, data.random)
-                families[family][number, place, pair] = judged
+                judged = judge(terms)
+                families[number, place][number, place, pair] = judged
 
     for tests in families.values():
         for test, judged in corrected(tests, planned).items():

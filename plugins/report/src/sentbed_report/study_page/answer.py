@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.figures.training_curves import stages
 from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.rank_groups import GroupedRow
 from sentbed_report.study.selection import ChosenScore, Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.runs_section import status_counts, warnings_of_runs
 
@@ -34,15 +33,16 @@ def answer_lines(
 ) -> list[AnswerLine]:
     """Return the lines of the answer; while runs are open, they claim nothing about the best cell."""
     main = main_table(summaries)
-    chosen = chosen_cell(data, summaries, selection)
+    chosen = selection
+    if chosen is None and main is not None:
+        chosen = _best_of_table(data, summaries, main)
+
     lines = []
-    if not open_runs(data):
-        if chosen is not None and (chosen.cell or selection is not None):
-            lines.append(AnswerLine("Best", _best(data, chosen, main)))
-        if main is not None and chosen is not None and len(data.cells) > 1:
-            not_worse = _not_worse(main, chosen.cell)
-            if not_worse:
-                lines.append(AnswerLine(NOT_WORSE, not_worse))
+    if chosen is not None and not open_runs(data):
+        lines.append(AnswerLine("Best", _best(data, chosen, main)))
+        not_worse = _not_worse(main, chosen.cell)
+        if not_worse:
+            lines.append(AnswerLine(NOT_WORSE, not_worse))
 
     title = "Warnings"
     for text, address in _warnings(data, summaries, chosen, main):
@@ -52,10 +52,10 @@ def answer_lines(
 
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
-    """Return the main table, from which conclusions are drawn: the first on test data that ranks its cells.
+    """Return the table from which conclusions are drawn: the first on test data that ranks its cells.
 
-    Without such a table, it is the first on development data that ranks its cells. It is None if there is no
-    such table, either. Tables without scores, and tables of further metrics, are left out.
+    Without such a table, it is the first on development data that ranks its cells, and None without either.
+    Tables without scores, and tables of further metrics, are left out.
     """
     on_development_data = None
     for summary in summaries:
@@ -74,21 +74,30 @@ def open_runs(data: StudyData) -> int:
     return counts["running"] + counts["waiting"] + counts["interrupted"]
 
 
-def chosen_cell(
-    data: StudyData,
-    summaries: Sequence[Summary],
-    selection: Selection | None,
+def score_name(main: Summary) -> str:
+    """Return metric and task of a table's last column, such as `spearman on STSB`."""
+    column = main.columns[-1]
+    name = column.heading
+    if column.unnamed_metric:
+        name = f"{column.unnamed_metric} on {name}"
+    if column.lower:
+        name += " (lower is better)"
+    return name
+
+
+def _best_of_table(
+    data: StudyData, summaries: Sequence[Summary], main: Summary
 ) -> Selection | None:
-    """Return the choice by `[study.decide]`, or else by the tasks of the main table; None without scores."""
-    main = main_table(summaries)
-    if selection is not None or main is None:
-        return selection
+    """Return the choice by the tasks of the main table; None if none of its cells could be chosen."""
     tasks = []
     for column in main.columns:
         if column.ranked and not column.average:
             tasks.append(column.task)
     decide = Decide(tuple(tasks), main.evaluator, test_data=not main.development)
-    return select(attrs.evolve(data, decide=decide), summaries)
+    chosen = select(attrs.evolve(data, decide=decide), summaries)
+    if chosen is None or not chosen.cell:
+        return None
+    return chosen
 
 
 def _best(
@@ -120,17 +129,6 @@ def _best(
     return text
 
 
-def score_name(main: Summary) -> str:
-    """Return metric and task of a table's last column, such as `spearman on STSB`."""
-    column = main.columns[-1]
-    name = column.heading
-    if column.unnamed_metric:
-        name = f"{column.unnamed_metric} on {name}"
-    if column.lower:
-        name += " (lower is better)"
-    return name
-
-
 def _score_of(chosen: Selection, main: Summary | None) -> ChosenScore | None:
     """Return the chosen cell's score in the last column of the main table; None if it has none there."""
     if main is None:
@@ -143,28 +141,30 @@ def _score_of(chosen: Selection, main: Summary | None) -> ChosenScore | None:
     return None
 
 
-def _not_worse(main: Summary, cell: str) -> str:
+def _compared_rows(
+    main: Summary | None, cell: str
+) -> tuple[GroupedRow | None, list[GroupedRow]]:
+    """Return the row of a cell among the compared rows of a table, the best first, and the other rows."""
+    row = None
+    others = []
+    if main is not None and main.groups is not None:
+        for compared in main.groups.rows:
+            if row is None and compared.cell == cell:
+                row = compared
+            else:
+                others.append(compared)
+    return row, others
+
+
+def _not_worse(main: Summary | None, cell: str) -> str:
     """Return the cells that are not significantly worse than the best in the main table; empty if unknown."""
-    row = _row_of(main, cell)
-    if main.groups is None or row is None:
+    row, others = _compared_rows(main, cell)
+    if row is None:
         return ""
-    alike = []
-    for other in main.groups.rows:
-        if other is not row and other.is_like(row):
-            alike.append(other.name)
+    alike = [other.name for other in others if other.is_like(row)]
     if not alike:
         return "none"
-    number_of_others = len(main.groups.rows) - 1
-    return f"{first_names(alike)} ({len(alike):,} of {number_of_others:,})"
-
-
-def _row_of(main: Summary, cell: str) -> GroupedRow | None:
-    """Return the row of a cell among the compared rows of a table; None if it is not compared."""
-    if main.groups is not None:
-        for row in main.groups.rows:
-            if row.cell == cell:
-                return row
-    return None
+    return f"{first_names(alike)} ({len(alike):,} of {len(others):,})"
 
 
 def _warnings(
@@ -181,17 +181,13 @@ def _warnings(
             yield f"{statuses[status]:,} of {runs} {status}", RUNS
     if open_runs(data):
         yield "the best cell is named when all runs have ended", RUNS
-
-    untrained = _untrained(data)
-    if untrained:
-        yield untrained, RUNS
+    yield from _untrained(data)
     if main is not None:
         for text in _warnings_of_table(main, chosen):
             yield text, RESULTS
     for text in axes_without_effect(data):
         yield text, RESULTS
-    for reason, names in _degenerate_rows(summaries).items():
-        yield f"degenerate scores of {first_names(names)}: {reason}", RESULTS
+    yield from _degenerate(summaries)
 
     warned = sum(1 for _, warnings in warnings_of_runs(data) if warnings)
     if warned:
@@ -200,76 +196,53 @@ def _warnings(
 
 def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]:
     """Yield warnings on the main table: few seeds, development data, comparisons that are missing."""
-    yield from _few_seeds(main)
+    few = {row.name: len(row.scored) for row in main.rows if row.scored}
+    few = {name: seeds for name, seeds in few.items() if seeds < FEW_SEEDS}
+    if few:
+        seeds = count(max(few.values()), "seed")
+        yield f"{seeds} only ({first_names(list(few))}): how much seeds differ is hardly known"
     if main.development:
         yield "the cells are ranked on development data only"
-    groups = main.groups
-    if groups is None:
-        return
-    if groups.reason:
-        yield f"no differences are tested: {groups.reason}"
-    elif groups.left:
-        yield f"not compared: {first_names(groups.names_left)}"
+    if main.groups is not None and main.groups.reason:
+        yield f"no differences are tested: {main.groups.reason}"
     if chosen is None:
         return
-    row = _row_of(main, chosen.cell)
-    if row is None:
-        return
 
+    row, others = _compared_rows(main, chosen.cell)
     better = []
-    for other in groups.rows:
-        if other is row:
-            break
-        if not other.is_like(row):
+    for other in others:
+        if row is not None and other.name in row.beaten_by:
             better.append(other.name)
     if better:
-        yield f"{row.name} is not the best on the test set: {first_names(better)} better"
+        yield f"{chosen.cell} is not the best on the test set: {first_names(better)} better"
 
 
-def _untrained(data: StudyData) -> str:
-    """Return in how many finished runs every stage kept its initial weights; empty if in none."""
-    untrained: dict[CellRun, bool] = {}
-    for run, stage in stages(data):
-        if run.status == "finished":
-            kept_first_step = stage.best_step == 0
-            untrained[run] = kept_first_step and untrained.get(run, True)
-    number_untrained = list(untrained.values()).count(True)
-    if not number_untrained:
-        return ""
-    runs = count(len(untrained), "run")
-    return (
-        f"training did not help in {number_untrained:,} of {runs}: no validation beat the initial score, so the "
-        "initial weights were kept"
-    )
+def _untrained(data: StudyData) -> Iterator[tuple[str, str]]:
+    """Yield a warning if there are finished runs in which every stage kept its initial weights."""
+    trained = 0
+    untrained = 0
+    for run in data.finished_runs:
+        stages = run.record.get("stages", ())
+        if stages and all(stage.get("best_step") == 0 for stage in stages):
+            untrained += 1
+        elif stages:
+            trained += 1
+    if untrained:
+        runs = count(trained + untrained, "run")
+        text = (
+            f"training did not help in {untrained:,} of {runs}: no validation beat the initial score, so the "
+            "initial weights were kept"
+        )
+        yield text, RUNS
 
 
-def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, list[str]]:
-    """Return the reasons why scores are degenerate, each with the names of its rows."""
-    names_of_reasons: defaultdict[str, list[str]] = defaultdict(list)
+def _degenerate(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
+    """Yield each reason why scores are degenerate, with the names of the rows."""
+    rows_of_reasons: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for summary in summaries:
         for row in summary.rows:
             for cell in row.cells:
-                if not cell.degenerate:
-                    continue
-                names = names_of_reasons[cell.degenerate]
-                if row.name not in names:
-                    names.append(row.name)
-    return names_of_reasons
-
-
-def _few_seeds(main: Summary) -> Iterator[str]:
-    """Yield a sentence on the rows that have too few seeds."""
-    names = []
-    counts = []
-    for row in main.rows:
-        seeds = len(row.scored)
-        if 0 < seeds < FEW_SEEDS:
-            names.append(row.name)
-            counts.append(seeds)
-    if not names:
-        return
-
-    of_rows = ""
-    if len(names) < len(main.rows):
-        of_rows = f" ({first_names(names)})"
-    yield f"{count(max(counts), 'seed')} only{of_rows}: how much seeds differ is hardly known"
+                if cell.degenerate:
+                    rows_of_reasons[cell.degenerate][row.name] = None
+    for reason, rows in rows_of_reasons.items():
+        yield f"degenerate scores of {first_names(list(rows))}: {reason}", RESULTS

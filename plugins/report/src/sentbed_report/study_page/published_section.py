@@ -9,16 +9,15 @@ from sentbed.protocols import ExpectedRow
 from sentbed_report.formatting import (
     count,
     expected_digits,
-    expected_kind,
     expected_verdict,
-    tolerance_text,
+    number,
 )
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Link, Table
+from sentbed_report.tables.table import Header, Link, Table
 
 
 def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -28,9 +27,9 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
         return None
     rows = []
     cells = []
-    for number in numbers:
-        rows.append(number.row)
-        cells.append(number.cell)
+    for published in numbers:
+        rows.append(published.row)
+        cells.append(published.cell)
     table = expected_table(rows, "published", cells)
     notes = published_notes(data)
     return Section("Published", met_line(rows), tables=[table], notes=notes)
@@ -57,8 +56,7 @@ def expected_table(
 ) -> Table:
     """Return a table of measured and expected numbers. The expected numbers have the heading `name`.
 
-    `cells` has, for each row, the name of the study's cell whose score was measured. It is empty in the report of
-    a single run, and the table then has no column for it.
+    `cells` has, for each row, the name of the study's cell whose score was measured; it is empty for a run.
     """
     digits = max(map(expected_digits, rows), default=2)
     columns = (
@@ -70,22 +68,26 @@ def expected_table(
         "source",
     )
 
-    headers = ["cell", "number"] if cells else ["number"]
     lines: list[list[Value]] = []
-    for place, row in enumerate(rows):
-        verdict = Link(expected_verdict(row), "", expected_kind(row))
+    for cell, row in zip(cells or [""] * len(rows), rows, strict=True):
+        kind = tolerance = ""
+        if row.met is not None:
+            kind = "met" if row.met else "unmet"
+        if row.tolerance is not None:
+            tolerance = f"±{number(row.tolerance, expected_digits(row))}"
         lines.append(
             [
-                *cells[place : place + 1],
+                cell,
                 row.key,
                 row.found,
                 row.value,
                 row.difference,
-                tolerance_text(row),
-                verdict,
+                tolerance,
+                Link(expected_verdict(row), "", kind),
                 row.source,
             ]
         )
+    headers = [Header("cell", shown=bool(cells)), Header("number")]
     return table_of("", headers, columns, lines)
 
 

@@ -7,14 +7,9 @@ from pathlib import Path
 
 from sentbed.helpers import write_atomic
 
-from sentbed_report.figures.study_figures import KINDS, figures_of_kinds
+from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.formatting import count
-from sentbed_report.item_page.item_page import (
-    DIRECTORY,
-    ItemPage,
-    item_pages,
-    with_addresses,
-)
+from sentbed_report.item_page.item_page import write_item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.page.sections import Section, Text
@@ -24,6 +19,8 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.choice_section import choice_section
+from sentbed_report.study_page.power_section import power_section
+from sentbed_report.study_page.prompts_section import prompts_section
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.results_section import (
@@ -32,13 +29,11 @@ from sentbed_report.study_page.results_section import (
     scores_section,
 )
 from sentbed_report.study_page.runs_section import (
-    facts,
     runs_section,
     status_class,
     status_text,
     summary_line,
 )
-from sentbed_report.study_page.study_cost_section import study_cost_section
 
 
 def write_study_report(
@@ -49,50 +44,44 @@ def write_study_report(
 ) -> Path:
     """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default. Item pages of an earlier
-    report are deleted.
+    `summaries` and `selection` are computed from `data` by default.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
     """
     if summaries is None:
         summaries = summarise(data)
-    pages = item_pages(summaries, data)
-    for item_page in pages:
-        write_atomic(directory / item_page.address, item_page.html())
-
-    page = study_page(data, summaries, pages, selection)
+    linked = write_item_pages(directory, data, summaries)
+    page = study_page(data, summaries, linked, selection)
     # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
     write_atomic(directory / "report.html", page_html(page))
-
-    current = {item_page.address for item_page in pages}
-    for path in (directory / DIRECTORY).glob("*.html"):
-        if f"{DIRECTORY}/{path.name}" not in current:
-            path.unlink()
     return directory / "report.html"
 
 
 def study_page(
     data: StudyData,
     summaries: Sequence[Summary],
-    item_pages: Sequence[ItemPage],
+    linked: Sequence[Summary],
     selection: Selection | None = None,
 ) -> Page:
-    """Return the content of a study's report, with links to the item pages."""
+    """Return the content of a study's report.
+
+    `linked` are the tables with links to the item pages. Only the scores need them; the other sections take
+    `summaries`, whose rank groups are cached.
+    """
     if selection is None:
         selection = select(data, summaries)
-    # Only the scores need links. The other sections take `summaries`, whose rank groups are cached.
-    linked = with_addresses(summaries, item_pages)
     sections = [
         results_section(data, summaries),
         effects_section(data, summaries),
         scores_section(data, linked),
         published_section(data, summaries),
         _figures(data, summaries),
-        choice_section(data, summaries, selection),
+        choice_section(selection),
+        prompts_section(data, summaries),
+        power_section(data, summaries),
         runs_section(data),
-        study_cost_section(data),
         protocols_section(summaries),
         _recipe(data),
     ]
@@ -102,7 +91,6 @@ def study_page(
         f"{status_text(data)}.",
         summary_line(data),
         tuple(answer_lines(data, summaries, selection)),
-        facts(data),
         tuple(section for section in sections if section is not None),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
@@ -110,9 +98,9 @@ def study_page(
 
 
 def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    # The results and the effects show the other two kinds.
-    kinds = [kind for kind in KINDS if kind not in ("scores", "effects")]
-    plots = list(figures_of_kinds(data, summaries, kinds).values())
+    """Return the section with the figures that neither the results nor the effects show."""
+    kinds = ("numbers", "cost", "geometry", "trajectory", "learning")
+    plots = list(study_figures(data, summaries, kinds=kinds).values())
     if not plots:
         return None
     return Section("Figures", count(len(plots), "figure"), plots=plots)

@@ -8,19 +8,12 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Direction
 
-from sentbed_report.formatting import (
-    count_text,
-    duration,
-    number,
-    probability,
-    share,
-    signed,
-)
+from sentbed_report.formatting import number, probability, signed
 
 AVERAGE = "AVG"
 """Task of every average over tasks, whether the evaluator reports it or the report computes it."""
 
-Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
+Form: TypeAlias = Literal["number", "signed", "count", "p-value"]
 """How the numbers of a column are printed."""
 
 
@@ -54,13 +47,6 @@ class Column:
     @heading.default
     def _task_as_heading(self) -> str:
         return self.task
-
-    @property
-    def full_heading(self) -> str:
-        """The heading, with the heading of its group in front if it has a group."""
-        if not self.group:
-            return self.heading
-        return f"{self.group}: {self.heading}"
 
     @property
     def task_and_part(self) -> str:
@@ -105,12 +91,8 @@ class Column:
         if self.form == "signed":
             return signed(value, self.digits)
         if self.form == "count":
-            return count_text(value)
-        if self.form == "p-value":
-            return probability(value)
-        if self.form == "share":
-            return share(value)
-        return duration(value)
+            return f"{value:,.0f}"
+        return probability(value)
 
 
 def heading_of(column: Column, several_metrics: bool) -> str:

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of texts that spreadsheets treat as formulas."""
-
-_OPTIONAL = ("rank", "place", "low", "high", "change", "count")
-"""Columns that are left out if no number has them."""
 
 
 def to_csv(tables: Sequence[Table]) -> str:
     """Return tables as CSV: one line per number, with table, headers, task and metric before its quantities.
 
-    A quantity that is unknown is empty. A number that is not finite is `nan`, `inf` or `-inf`. A text that a
-    spreadsheet would treat as a formula gets a leading apostrophe.
+    A quantity that is unknown or undefined is empty.
     """
-    headers: dict[str, None] = {}
-    for table in tables:
-        headers |= dict.fromkeys(table.header_names)
+    import pandas
 
-    lines = []
+    lines: list[dict[str, object]] = []
     for table in tables:
-        for row, column, estimate in table.numbers():
-            line: dict[str, object] = {"table": table.name, **headers}
-            line |= zip(table.header_names, row.headers, strict=True)
-            line |= {"task": column.task_and_part, "metric": column.metric}
-            lines.append(line | _quantities(estimate))
+        lines += _lines(table)
+    text: str = pandas.DataFrame(lines).to_csv(index=False, lineterminator="\n")
+    return text
 
-    names = ["table", *headers, "task", "metric"]
-    if lines:
-        names = list(lines[0])
-    for name in _OPTIONAL:
-        if name in names and all(line[name] is None for line in lines):
-            names.remove(name)
-    rows: list[Iterable[object]] = [names]
-    for line in lines:
-        rows.append(map(line.get, names))
-    return csv_text(rows)
+
+def _lines(table: Table) -> Iterator[dict[str, object]]:
+    """Yield name of a CSV column -> its value for each number of a table."""
+    names = [header.name for header in table.headers]
+    for row in table.rows:
+        labels = dict(zip(names, row.headers, strict=True))
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if isinstance(cell, Estimate):
+                score = {"task": column.task_and_part, "metric": column.metric}
+                yield {"table": table.name, **labels, **score, **_quantities(cell)}
 
 
 def _quantities(estimate: Estimate) -> dict[str, object]:
@@ -54,7 +41,6 @@ def _quantities(estimate: Estimate) -> dict[str, object]:
         corrected = estimate.judged.corrected
     if estimate.published:
         published = estimate.published[0].value
-    low, high = estimate.interval or (None, None)
     return {
         "mean": estimate.value,
         "std": estimate.std,
@@ -65,32 +51,4 @@ def _quantities(estimate: Estimate) -> dict[str, object]:
         "corrected p": corrected,
         "published": published,
         "degenerate": estimate.degenerate,
-        "low": low,
-        "high": high,
-        "change": estimate.change,
-        "count": estimate.count,
     }
-
-
-def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV; a text that a spreadsheet would treat as a formula gets a leading apostrophe."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    for row in rows:
-        writer.writerow(map(_not_a_formula, row))
-    return stream.getvalue()
-
-
-def _not_a_formula(value: object) -> object:
-    """Return a value; a text that begins like a formula, but is no number, gets a leading apostrophe."""
-    if not isinstance(value, str):
-        return value
-    # Readers would take a carriage return for the end of the row, since the module `csv` does not quote it.
-    text = value.replace("\r", "\n")
-    if not value.startswith(_FORMULA):
-        return text
-    try:
-        float(value)
-    except ValueError:
-        return f"'{text}"
-    return text

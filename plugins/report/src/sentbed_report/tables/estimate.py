@@ -24,7 +24,7 @@ MEAN_DECIMALS = 9
 
 @attrs.define
 class Estimate:
-    """A number of a table, with its quantities. Except p-values and counts, they have the unit of the number.
+    """A number of a table, with its quantities. Except p-values, they have the unit of the number.
 
     What compares the numbers of a table, such as a test, adds its result to them.
     """
@@ -34,14 +34,9 @@ class Estimate:
     value: float | None = attrs.field()
     """The number, by default the mean over `seeds`; None if nothing was measured."""
     std: float | None = attrs.field()
-    """Sample standard deviation over the seeds, or over the cells or pairs that `count` counts; None for fewer
-    than two."""
+    """Sample standard deviation over the seeds; None for fewer than two."""
     interval: tuple[float, float] | None = None
     """Confidence interval of the number; None if it is unknown."""
-    change: float | None = None
-    """Difference from the number of the same encoder before training; None if there is no such number."""
-    count: int | None = None
-    """Number of cells, or of pairs of cells, over which the number is a mean; None for other numbers."""
     place: Place | None = None
     """Whether the number is the best or the second best of its column; None if it is neither."""
     rank: int | None = None

@@ -5,46 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Table, plain_text
+from sentbed_report.tables.table import Table
 
 
-def to_records(table: Table) -> dict[str, Any]:
-    """Return a table as JSON data: its columns, and the headers and values of each row."""
-    names = table.header_names
-    rows = []
+def to_records(table: Table) -> list[dict[str, Any]]:
+    """Return each row of a table as heading -> text or number with its quantities."""
+    names = [header.name for header in table.headers]
+    records = []
     for row in table.rows:
-        labels = dict(zip(names, row.headers, strict=True))
-        values = list(map(record_of, row.cells))
-        rows.append({**labels, "tags": row.tags, "values": values})
-
-    columns = []
-    for column in table.columns:
-        columns.append(
-            {
-                "task": column.task,
-                "metric": column.metric,
-                "heading": column.heading,
-                "direction": column.direction,
-                "protocol": column.protocol,
-            }
-        )
-    return {
-        "title": table.title,
-        "columns": columns,
-        "rows": rows,
-        "notes": table.notes,
-    }
+        record: dict[str, Any] = dict(zip(names, row.headers, strict=True))
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            record[column.heading] = cell
+            if isinstance(cell, Estimate):
+                record[column.heading] = record_of(cell)
+        records.append(record)
+    return records
 
 
-def record_of(cell: Cell) -> Any:
-    """Return a cell as JSON data: a number with all its quantities, or a text."""
-    if cell is None:
-        return None
-    if not isinstance(cell, Estimate):
-        return plain_text(cell)
-
+def record_of(estimate: Estimate) -> dict[str, Any]:
+    """Return a number with all its quantities as JSON data."""
+    against_baseline = None
+    judged = estimate.judged
+    if judged is not None:
+        low, high = judged.interval or (None, None)
+        against_baseline = {
+            "difference": judged.difference,
+            "low": low,
+            "high": high,
+            "p_value": judged.p_value,
+            "corrected": judged.corrected,
+            "basis": judged.basis,
+            "reason": judged.reason,
+        }
     published = []
-    for row in cell.published:
+    for row in estimate.published:
         published.append(
             {
                 "source": row.source,
@@ -54,31 +48,13 @@ def record_of(cell: Cell) -> Any:
             }
         )
     return {
-        "mean": cell.value,
-        "std": cell.std,
-        "seeds": cell.seeds,
-        "rank": cell.rank,
-        "place": cell.place,
-        "against_baseline": _against_baseline(cell),
+        "mean": estimate.value,
+        "std": estimate.std,
+        "seeds": estimate.seeds,
+        "rank": estimate.rank,
+        "place": estimate.place,
+        "against_baseline": against_baseline,
         "published": published,
-        "degenerate": cell.degenerate,
-        "interval": cell.interval,
-        "change": cell.change,
-        "count": cell.count,
-    }
-
-
-def _against_baseline(estimate: Estimate) -> dict[str, Any] | None:
-    judged = estimate.judged
-    if judged is None:
-        return None
-    low, high = judged.interval or (None, None)
-    return {
-        "difference": judged.difference,
-        "low": low,
-        "high": high,
-        "p_value": judged.p_value,
-        "corrected": judged.corrected,
-        "basis": judged.basis,
-        "reason": judged.reason,
+        "degenerate": estimate.degenerate,
+        "interval": estimate.interval,
     }

@@ -7,103 +7,132 @@ import unicodedata
 from collections.abc import Sequence
 
 from sentbed_report.formatting import MINUS
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import DEGENERATE, Estimate
-from sentbed_report.tables.shown import shown
-from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
+from sentbed_report.tables.estimate import DEGENERATE
+from sentbed_report.tables.shown import (
+    Shown,
+    headings,
+    legend,
+    row_title,
+    shown_cells,
+)
+from sentbed_report.tables.table import Table
 
-WIDEST = 7
-"""Maximum number of LaTeX columns of a table that fits into one column of a paper; a wider table spans the
-page."""
+_PLACES = ("{}", r"{{\textbf{{{}}}}}", r"{{\underline{{{}}}}}")
 
-_SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
-"""Maximum number of columns of a table -> font size of the table."""
+_TRANSLATIONS = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        # At the beginning of a row, LaTeX would read `[` as an optional argument of the rule above.
+        "[": "{[}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        MINUS: "$-$",
+        "–": "--",
+        "±": r"$\pm$",
+        "†": r"$^{\dagger}$",
+        "‡": r"$^{\ddagger}$",
+        DEGENERATE: r"$^{\diamond}$",
+    }
+)
 
-_PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
+_TEMPLATE = r"""% Needs \usepackage{{booktabs,siunitx,threeparttable}}
+\begin{{{environment}}}
+\centering
+\setlength{{\tabcolsep}}{{3pt}}
+\begin{{threeparttable}}
+\caption{{{caption}.}}
+\label{{tab:{label}}}
+\begin{{tabular}}{{{columns}}}
+\toprule
+{head}
+\midrule
+{body}
+\bottomrule
+\end{{tabular}}
+{notes}\end{{threeparttable}}
+\end{{{environment}}}
+"""
 
-_SYMBOLS = {
-    MINUS: "$-$",
-    "–": "--",
-    "±": r"$\pm$",
-    "†": r"$^{\dagger}$",
-    "‡": r"$^{\ddagger}$",
-    DEGENERATE: r"$^{\diamond}$",
-}
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # At the beginning of a row, LaTeX would read `[` as an optional argument of the rule above.
-    "[": "{[}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-}
-
-_ESCAPES = str.maketrans(_SPECIAL)
+_NOTES = r"""\begin{{tablenotes}}[flushleft]\footnotesize
+{items}
+\end{{tablenotes}}
+"""
 
 
 def to_latex(table: Table) -> str:
     """Return a `table` environment: a caption of one sentence, aligned numbers, and notes below.
 
-    The best value is bold, the second best underlined. The label is `tab:` with the names of study and table.
+    The best value is bold, the second best underlined. A number takes two LaTeX columns: one that siunitx aligns,
+    and one for what stands beside it. The label is `tab:` with the names of study and table.
     """
-    numbers = [_numbers(table, index) for index in range(len(table.columns))]
-    widths = [2] * len(numbers)
-    for index, of_column in enumerate(numbers):
-        if of_column is None:
-            widths[index] = 1
-    width = len(table.shown_headers) + sum(widths)
-    environment = "table*" if width > WIDEST else "table"
+    rows = [shown_cells(table, row) for row in table.rows]
+    by_column = list(zip(*rows, strict=True))
+    numbers = []
+    for of_column in by_column:
+        numbers.append(any(cell.is_number for cell in of_column))
 
-    notes = []
+    body = []
+    for row, cells in zip(table.rows, rows, strict=True):
+        texts = list(map(latex, row_title(table, row)))
+        for cell, is_number in zip(cells, numbers, strict=True):
+            texts += _cells(cell, is_number)
+        body.append(_line(texts))
+
+    before, of_columns = headings(table)
+    columns = "l" * len(before)
+    head = [latex(name.capitalize()) for name in before]
+    for heading, of_column, is_number in zip(
+        of_columns, by_column, numbers, strict=True
+    ):
+        if is_number:
+            columns += rf"S[table-format={_number_format(of_column)}]@{{\,}}l"
+            head.append(rf"\multicolumn{{2}}{{c}}{{{latex(heading)}}}")
+        else:
+            columns += "l"
+            head.append(latex(heading))
+
+    items = []
     for note in (*table.notes, *legend(table, "Bold", "underlined")):
-        notes.append(rf"  \item {latex(note)}")
+        items.append(rf"  \item {latex(note)}")
+    notes = ""
+    if items:
+        notes = _NOTES.format(items="\n".join(items))
     # A table without a name has a title that begins with the study's name.
     label = table.title
     if table.name:
         label = f"{table.study} {table.name}"
-    lines = [
-        "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
-        rf"\begin{{{environment}}}",
-        r"\centering",
-        next(size for most, size in _SIZES.items() if len(table.columns) <= most),
-        r"\setlength{\tabcolsep}{3pt}",
-        r"\begin{threeparttable}",
-        rf"\caption{{{latex(table.title)}.}}",
-        rf"\label{{tab:{reduced(label)}}}",
-        rf"\begin{{tabular}}{{{_specification(table, numbers)}}}",
-        r"\toprule",
-        *_head(table, widths),
-        r"\midrule",
-        *_body(table, widths),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\begin{tablenotes}[flushleft]\footnotesize",
-        *notes,
-        r"\end{tablenotes}",
-        r"\end{threeparttable}",
-        rf"\end{{{environment}}}",
-        "",
-    ]
-    # LaTeX refuses a list without items.
-    if not notes:
-        lines = [line for line in lines if "tablenotes" not in line]
-    return _with_symbols("\n".join(lines))
+    environment = "table"
+    if len(of_columns) > 3:
+        environment = "table*"
+    return _TEMPLATE.format(
+        environment=environment,
+        caption=latex(table.title),
+        label=reduced(label),
+        columns=columns,
+        head=_line(head),
+        body="\n".join(body),
+        notes=notes,
+    )
 
 
 def latex(text: str) -> str:
     """Return a text as one line, escaped for LaTeX."""
-    line = " ".join(text.split())
-    return line.translate(_ESCAPES)
+    line = " ".join(text.split()).translate(_TRANSLATIONS)
+    return re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", _superscript, line)
+
+
+def _superscript(rank: re.Match[str]) -> str:
+    return f"$^{{{unicodedata.normalize('NFKC', rank[0])}}}$"
 
 
 def reduced(name: str) -> str:
@@ -111,87 +140,17 @@ def reduced(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
-def _with_symbols(text: str) -> str:
-    """Return text with LaTeX commands in place of superscripts and symbols."""
-
-    def superscript(rank: re.Match[str]) -> str:
-        return f"$^{{{unicodedata.normalize('NFKC', rank[0])}}}$"
-
-    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", superscript, text)
-    return re.sub("|".join(_SYMBOLS), lambda symbol: _SYMBOLS[symbol[0]], text)
-
-
-def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
-    """Return the alignment of the LaTeX columns. After each column of numbers, there is one for marks."""
-    parts = ["l" * len(table.shown_headers)]
-    for column, of_column in zip(table.columns, numbers, strict=True):
-        if of_column is None:
-            parts.append("l")
-        else:
-            parts.append(
-                rf"S[table-format={_number_format(of_column, column)}]@{{\,}}l"
-            )
-    return "".join(parts)
-
-
-def _numbers(table: Table, index: int) -> list[str] | None:
-    """Return the numbers of a column as printed; None for a text column."""
-    texts: list[str] = []
-    column = table.columns[index]
-    if column.form not in ("number", "signed", "count"):
-        return None
-    for row in table.rows:
-        cell = row.cells[index]
-        if isinstance(cell, Estimate):
-            texts.append(column.text(cell.value).replace(MINUS, "-").replace(",", ""))
-        elif cell:
-            return None
-    return texts
-
-
-def _number_format(numbers: list[str], column: Column) -> str:
+def _number_format(cells: Sequence[Shown]) -> str:
     """Return the `table-format` of a siunitx column: sign, and digits before and after the point."""
-    digits_before = 0
+    before = after = 1
     sign = ""
-    for text in numbers:
-        if text.startswith(("+", "-", "±")):
-            sign = "-"
-        if text[-1:].isdigit():
-            whole = text.partition(".")[0].lstrip("+-±")
-            digits_before = max(digits_before, len(whole))
-    digits_after = 0 if column.form == "count" else column.digits
-    return f"{sign}{digits_before or 1}.{digits_after}"
-
-
-def _head(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the lines with the headings of groups and columns; for `widths` see `_body`."""
-    lines = []
-    groups = grouped_headings(table.columns)
-    if groups:
-        cells = [""] * len(table.shown_headers)
-        start = 0
-        for name, number_of_columns in groups:
-            end = start + number_of_columns
-            cells.append(_wide_cell(name, sum(widths[start:end])))
-            start = end
-        lines.append(_line(cells))
-
-    headings = []
-    for index in table.shown_headers:
-        name = table.headers[index].name
-        headings.append(latex(name.capitalize()))
-    for column, width in zip(table.columns, widths, strict=True):
-        if width == 2:
-            headings.append(_wide_cell(column.heading, width))
-        else:
-            headings.append(latex(column.heading))
-    lines.append(_line(headings))
-    return lines
-
-
-def _wide_cell(heading: str, width: int) -> str:
-    """Return a heading that is centred over several LaTeX columns."""
-    return rf"\multicolumn{{{width}}}{{c}}{{{latex(heading)}}}"
+    for cell in cells:
+        number = re.fullmatch(r"([+−]?)([\d,]+)\.?(\d*)", cell.text)
+        if number is not None:
+            sign = "-" if number[1] else sign
+            before = max(before, len(number[2].replace(",", "")))
+            after = len(number[3])
+    return f"{sign}{before}.{after}"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -199,46 +158,15 @@ def _line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _body(table: Table, widths: Sequence[int]) -> list[str]:
-    """Return the lines with the rows; `widths` are the numbers of LaTeX columns that each column takes."""
-    lines = []
-    has_rule = False
-    for row in table.rows:
-        if row.is_reference and not has_rule:
-            lines.append(r"\midrule")
-            has_rule = True
-        cells = list(map(latex, table.title_of(row)))
-        for index, column in enumerate(table.columns):
-            cells += _cells(row, index, column, widths[index] == 2)
-        lines.append(_line(cells))
-    return lines
-
-
-def _cells(
-    row: Row,
-    index: int,
-    column: Column,
-    aligned: bool,
-) -> list[str]:
-    """Return the LaTeX cells of a cell: two if its column has aligned numbers, otherwise one."""
-    cell = row.cells[index]
-    if not isinstance(cell, Estimate):
-        text = latex(plain_text(cell))
-        if not aligned:
-            return [text]
+def _cells(cell: Shown, in_two: bool) -> list[str]:
+    """Return the LaTeX cells of a cell: two in a column of numbers, otherwise one."""
+    if not in_two:
+        return [latex(cell.text)]
+    beside = latex(cell.marks)
+    if cell.spread:
+        beside = rf"{{\scriptsize {latex(cell.spread)}}}{beside}"
+    number = cell.text.replace(MINUS, "-").replace(",", "")
+    if not re.fullmatch(r"[+-]?[\d.]+", number):
         # siunitx does not align a text in braces.
-        return [f"{{{text}}}", ""]
-
-    parts = shown(cell, column)
-    text = parts.number
-    rest = ""
-    if parts.spread:
-        rest = rf"{{\scriptsize {latex(parts.spread)}}}"
-    rest += f"{parts.rank}{parts.sign}"
-    if not aligned:
-        return [f"{latex(text)} {rest}".rstrip()]
-
-    number = text.replace(MINUS, "-").replace(",", "")
-    if not number[-1:].isdigit() or number.startswith("±"):
-        number = f"{{{text}}}"
-    return [_PLACES[cell.place].format(number), rest]
+        return [f"{{{latex(cell.text)}}}", beside]
+    return [_PLACES[cell.place].format(number), beside]

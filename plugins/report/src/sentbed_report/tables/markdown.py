@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Link, Table, legend, texts_of
+from sentbed_report.tables.shown import (
+    Shown,
+    headings,
+    legend,
+    row_title,
+    shown_cells,
+)
+from sentbed_report.tables.table import Table
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown may treat as markup within a line. Underscores within a word are not markup."""
 
-_PLACES = {1: "**{}**", 2: "*{}*", None: "{}"}
+_PLACES = ("{}", "**{}**", "*{}*")
 
 
 def escape(text: str) -> str:
@@ -21,45 +27,34 @@ def escape(text: str) -> str:
 
 def to_markdown(table: Table) -> str:
     """Return a table with its notes as Markdown; the best value is bold, the second best in italics."""
+    before, of_columns = headings(table)
+    numbers = set()
+    rows = []
+    for row in table.rows:
+        cells = shown_cells(table, row)
+        line = list(map(escape, row_title(table, row)))
+        for index, cell in enumerate(cells, start=len(line)):
+            line.append(_cell(cell))
+            if cell.is_number:
+                numbers.add(index)
+        rows.append(line)
+
     blocks = []
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
-    blocks.append(_lines(table))
+    heading = list(map(escape, [*before, *of_columns]))
+    blocks.append(markdown_table(heading, rows, numbers))
     blocks += map(escape, table.notes)
     blocks += map(escape, legend(table, "Bold", "italics"))
     return "\n\n".join(blocks) + "\n"
 
 
-def _lines(table: Table) -> str:
-    """Return a table as Markdown without its title and notes; columns with an estimate are right-aligned."""
-    headings = []
-    for index in table.shown_headers:
-        header = table.headers[index]
-        headings.append(escape(header.name))
-
-    numbers = []
-    for index, column in enumerate(table.columns):
-        cells = [row.cells[index] for row in table.rows]
-        if any(isinstance(cell, Estimate) for cell in cells):
-            numbers.append(len(headings))
-        headings.append(escape(column.full_heading))
-
-    rows = []
-    for row in table.rows:
-        texts = texts_of(table, row, _PLACES)
-        line = list(map(escape, table.title_of(row)))
-        line += map(_cell, row.cells, texts)
-        rows.append(line)
-    return markdown_table(headings, rows, numbers)
-
-
-def _cell(cell: Cell, text: str) -> str:
-    """Return a cell whose text is `text`: a number as it is, a link to its address, escaped other text."""
-    if isinstance(cell, Estimate):
-        return text
-    if isinstance(cell, Link) and cell.address:
-        return f"[{escape(text)}](<{cell.address}>)"
-    return escape(text)
+def _cell(cell: Shown) -> str:
+    if cell.is_number:
+        return cell.line(_PLACES[cell.place].format(cell.text))
+    if cell.address:
+        return f"[{escape(cell.text)}](<{cell.address}>)"
+    return escape(cell.text)
 
 
 def markdown_table(

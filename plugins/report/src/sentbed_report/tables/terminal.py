@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.tables.table import Table, legend, texts_of
+from sentbed_report.tables.shown import headings, legend, row_title, shown_cells
+from sentbed_report.tables.table import Table
 
-_PLACES = {1: "{}*", 2: "{}", None: "{}"}
+_PLACES = ("{}", "{}*", "{}")
 
 
 def to_text(table: Table) -> str:
     """Return a table as text with aligned columns and its notes; `*` marks the best number of a column."""
-    headings = [table.headers[index].name for index in table.shown_headers]
-    left = len(headings)
-    for column in table.columns:
-        headings.append(column.heading)
-
-    rows = [headings]
+    before, of_columns = headings(table)
+    rows = [[*before, *of_columns]]
     for row in table.rows:
-        texts = list(table.title_of(row))
-        texts += texts_of(table, row, _PLACES)
+        texts = row_title(table, row)
+        for cell in shown_cells(table, row):
+            texts.append(cell.line(_PLACES[cell.place].format(cell.text)))
         rows.append(texts)
 
     lines = []
     if table.title:
         lines.append(table.title)
-    lines += aligned(rows, left)
+    lines += aligned(rows, len(before))
     lines += table.notes
     lines += legend(table, "*")
     return "\n".join(lines) + "\n"

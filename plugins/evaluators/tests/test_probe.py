@@ -11,13 +11,9 @@ import torch
 from sentbed import DataError
 from sentbed_evaluators import logistic_regression
 from sentbed_evaluators._torch import batched_logistic_regression
-from sentbed_evaluators.classifier_dataclasses import Task, Training, predict
-from sentbed_evaluators.classifier_training import (
-    HELD_OUT,
-    PENALTIES,
-    Classifier,
-    Examples,
-)
+from sentbed_evaluators.classifier_dataclasses import Examples, Task, Training
+from sentbed_evaluators.labelled_text_vectors import consecutive_rows
+from sentbed_evaluators.probe import HELD_OUT, PENALTIES, Classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
@@ -31,6 +27,18 @@ def blobs(n, classes, width=12, spread=1.5, seed=0):
     return Examples(features.astype(np.float32), labels.astype(np.int64))
 
 
+def probe(classifier, kind, classes, *parts, progress=None):
+    """Probe parts of data that follow each other in one table, as `Classifier` cuts them."""
+    features = np.concatenate([part.features for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    rows = consecutive_rows([len(part) for part in parts])
+    if kind == "nested":
+        rows = []
+    folds = getattr(classifier, kind)(labels, *rows)
+    examples = Examples(features, labels)
+    return classifier.probe(examples, classes, folds, kind, progress)
+
+
 def train_alone(
     x,
     y,
@@ -38,6 +46,7 @@ def train_alone(
     classes,
     penalty,
     training,
+    looks=None,
 ):
     """SentEval's `PyTorchClassifier`, step by step; returns the model that is kept and its accuracy."""
     np.random.seed(training.seed)
@@ -53,7 +62,9 @@ def train_alone(
         dev = x[order[:cut]], y[order[:cut]]
         x, y = x[order[cut:]], y[order[cut:]]
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
-    best, kept, worse, epochs, stop = -1.0, model, 0, 0, False
+    best, kept = -1.0, model
+    worse = epochs = 0
+    stop = False
     while not stop and epochs <= training.max_epoch:
         for _ in range(training.epoch_size):
             order = np.random.permutation(len(x))
@@ -67,6 +78,8 @@ def train_alone(
                 optimizer.step()
         epochs += training.epoch_size
         accuracy = float((predicted_classes(model, dev[0]) == dev[1]).mean())
+        if looks is not None:
+            looks.append(accuracy)
         if accuracy > best:
             best, kept = accuracy, copy.deepcopy(model)
         else:
@@ -96,7 +109,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
     tasks = [Task(train, dev, PENALTIES) for train, dev in folds]
 
     fitted = batched_logistic_regression.fit(
-        data, data, classes, tasks, training, "cpu", lambda count: None
+        data, classes, tasks, training, "cpu", lambda count: None
     )
 
     chosen = random.Random(3).sample(
@@ -125,47 +138,35 @@ def test_tasks_of_different_lengths_do_not_disturb_each_other():
     training = Classifier().training
 
     together = batched_logistic_regression.fit(
-        data, data, 2, tasks, training, "cpu", lambda count: None
+        data, 2, tasks, training, "cpu", lambda count: None
     )
 
     for task, fitted in zip(tasks, together, strict=True):
         [alone] = batched_logistic_regression.fit(
-            data, data, 2, [task], training, "cpu", lambda count: None
+            data, 2, [task], training, "cpu", lambda count: None
         )
         np.testing.assert_allclose(fitted.weights, alone.weights, atol=1e-6)
 
 
 def test_the_patience_counter_is_never_reset():
-    """Looks that are better do not give patience back: after `tenacity` + 1 others the training ends."""
+    """Evaluations that are better do not give patience back: the reference, written out, counts as SentEval."""
     data = blobs(90, 2, spread=4.0, seed=1)
     rows = np.arange(90)
-    looks = []
-
-    class Watched(batched_logistic_regression._TaskGroup):
-        def correct(self):
-            counts = super().correct()
-            looks.append(int(counts[0, 0]))
-            return counts
-
     training = Training("adam", 16, tenacity=3, epoch_size=1, max_epoch=200, seed=5)
-    placed = batched_logistic_regression._on_device(data, "cpu")
-    watched = Watched(
-        batched_logistic_regression._Data(*placed, *placed),
-        2,
-        [Task(rows[:60], rows[60:], (1e-5,))],
-        training,
-    )
-    [fitted] = watched.run(lambda count: None)
+    task = Task(rows[:60], rows[60:], (1e-5,))
 
-    best, worse = -1, 0
-    for place, count in enumerate(looks):
-        if count > best:
-            best = count
-        else:
-            worse += 1
-        assert worse <= 4
-        assert (worse == 4) == (place == len(looks) - 1)
-    assert best == fitted.correct[0]
+    [fitted] = batched_logistic_regression.fit(
+        data, 2, [task], training, "cpu", lambda count: None
+    )
+
+    looks = []
+    x, y = data.features, data.labels
+    model, best = train_alone(
+        x[:60], y[:60], (x[60:], y[60:]), 2, 1e-5, training, looks
+    )
+    np.testing.assert_allclose(
+        fitted.weights[0][:-1].T, model.weight.detach(), atol=1e-5
+    )
     first_worse = next(i for i in range(1, len(looks)) if looks[i] <= max(looks[:i]))
     assert best > max(looks[: first_worse + 1]), (
         "the example must get better after a worse look"
@@ -178,7 +179,7 @@ def test_training_ends_after_the_last_epoch():
     rows = np.arange(64)
 
     [fitted] = batched_logistic_regression.fit(
-        data, data, 2, [Task(rows, rows, (1e-5,))], training, "cpu", lambda count: None
+        data, 2, [Task(rows, rows, (1e-5,))], training, "cpu", lambda count: None
     )
 
     model, _ = train_alone(
@@ -189,104 +190,90 @@ def test_training_ends_after_the_last_epoch():
     )
 
 
-def test_a_nested_cross_validation_is_that_of_nested_loops():
-    data = blobs(130, 2, spread=2.5)
-    classifier = Classifier(mode="fast")
+def cut(labels, rows):
+    """Training and held-out rows of five folds, as SentEval cuts them."""
+    folds = StratifiedKFold(5, shuffle=True, random_state=1111)
+    pairs = []
+    for train, held_out in folds.split(rows, labels[rows]):
+        pairs.append((rows[train], rows[held_out]))
+    return pairs
+
+
+def by_loops(data, classes, folds, training):
+    """Accuracy, development accuracy and predictions of classifiers that are trained one after the other."""
     x, y = data.features, data.labels
-
-    def split(
-        labels,
-    ):
-        return list(
-            StratifiedKFold(5, shuffle=True, random_state=1111).split(labels, labels)
-        )
-
-    development, accuracies = [], []
-    predicted = np.full(130, -1)
-    for train, test in split(y):
+    accuracies, developments = [], []
+    predicted = np.full(len(y), -1)
+    for train, test, choices in folds:
         means = []
         for penalty in PENALTIES:
-            scores = [
-                train_alone(
-                    x[train][a],
-                    y[train][a],
-                    (x[train][b], y[train][b]),
-                    2,
-                    penalty,
-                    classifier.training,
-                )[1]
-                for a, b in split(y[train])
-            ]
-            means.append(round(100 * np.mean(scores), 2))
-        development.append(max(means))
+            shares = []
+            for a, b in choices:
+                dev = x[b], y[b]
+                shares.append(
+                    train_alone(x[a], y[a], dev, classes, penalty, training)[1]
+                )
+            means.append(round(100 * np.mean(shares), 2))
+        developments.append(max(means))
+
         penalty = PENALTIES[int(np.argmax(means))]
-        model, _ = train_alone(
-            x[train], y[train], None, 2, penalty, classifier.training
-        )
+        dev = None
+        if len(choices) == 1:
+            dev = x[choices[0][1]], y[choices[0][1]]
+        model, _ = train_alone(x[train], y[train], dev, classes, penalty, training)
         predicted[test] = predicted_classes(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
+    # SentEval rounds NumPy's number, which is not always what Python makes of it.
+    accuracy = round(np.mean(accuracies), 2)
+    return accuracy, round(np.mean(developments), 2), predicted
+
+
+def part(data, rows):
+    return Examples(data.features[rows], data.labels[rows])
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "fits"),
+    [("nested", 2, 5 * 5 * 4 + 5), ("folded", 3, 5 * 4 + 1), ("split", 2, 4)],
+)
+def test_a_probe_is_what_loops_give(kind, classes, fits):
+    data = blobs(160, classes, spread=2.5)
+    rows = np.arange(160)
+    train, dev, test = rows[:90], rows[90:120], rows[120:]
+    if kind == "nested":
+        parts, tested = [rows], rows
+        folds = []
+        for outer, held_out in cut(data.labels, rows):
+            folds.append((outer, held_out, cut(data.labels, outer)))
+    elif kind == "folded":
+        parts, tested = [rows[:120], test], test
+        folds = [(rows[:120], test, cut(data.labels, rows[:120]))]
+    else:
+        parts, tested = [train, dev, test], test
+        folds = [(train, test, [(train, dev)])]
+    classifier = Classifier(mode="fast")
+    accuracy, development, predicted = by_loops(
+        data, classes, folds, classifier.training
+    )
 
     seen = []
-    outcome = classifier.nested(data, 2, lambda done, total: seen.append((done, total)))
-
-    # SentEval rounds NumPy's number, which is not always what Python makes of it.
-    assert outcome.accuracy == round(np.mean(accuracies), 2)
-    assert outcome.development == round(np.mean(development), 2)
-    np.testing.assert_array_equal(outcome.predicted, predicted)
-    assert outcome.folds is not None
-    assert [len(test) for _, test in split(y)] == np.bincount(outcome.folds).tolist()
-    assert seen[-1] == (5 * 5 * 4 + 5, 5 * 5 * 4 + 5)
-
-
-def test_a_folded_outcome_is_that_of_loops():
-    train, test = blobs(120, 3, spread=2.5), blobs(60, 3, spread=2.5, seed=1)
-    classifier = Classifier(mode="fast")
-    x, y = train.features, train.labels
-    means = []
-    for penalty in PENALTIES:
-        folds = StratifiedKFold(5, shuffle=True, random_state=1111).split(y, y)
-        scores = [
-            train_alone(x[a], y[a], (x[b], y[b]), 3, penalty, classifier.training)[1]
-            for a, b in folds
-        ]
-        means.append(round(100 * float(np.mean(scores)), 2))
-    model, _ = train_alone(
-        x, y, None, 3, PENALTIES[int(np.argmax(means))], classifier.training
+    outcome = probe(
+        classifier,
+        kind,
+        classes,
+        *(part(data, rows_of_part) for rows_of_part in parts),
+        progress=lambda *counts: seen.append(counts),
     )
 
-    outcome = classifier.folded(train, test, 3)
-
-    np.testing.assert_array_equal(
-        outcome.predicted, predicted_classes(model, test.features)
-    )
-    assert outcome.accuracy == round(
-        100 * float((outcome.predicted == test.labels).mean()), 2
-    )
-    assert outcome.development == max(means)
-
-
-def test_a_split_outcome_is_that_of_a_loop():
-    train, dev, test = (blobs(n, 2, spread=2.5, seed=n) for n in (150, 40, 50))
-    classifier = Classifier()
-    models = [
-        train_alone(
-            train.features,
-            train.labels,
-            (dev.features, dev.labels),
-            2,
-            penalty,
-            classifier.training,
-        )
-        for penalty in PENALTIES
-    ]
-    best = int(np.argmax([round(100 * accuracy, 2) for _, accuracy in models]))
-
-    outcome = classifier.split(train, dev, test, 2)
-
-    np.testing.assert_array_equal(
-        outcome.predicted, predicted_classes(models[best][0], test.features)
-    )
-    assert outcome.development == round(100 * models[best][1], 2)
+    assert (outcome.accuracy, outcome.development) == (accuracy, development)
+    np.testing.assert_array_equal(outcome.predicted, predicted[tested])
+    np.testing.assert_array_equal(outcome.gold, data.labels[tested])
+    assert seen[-1] == (fits, fits)
+    if kind == "nested":
+        sizes = [len(held_out) for _, held_out, _ in folds]
+        assert np.bincount(outcome.folds).tolist() == sizes
+    else:
+        assert outcome.folds is None
 
 
 def unit(data):
@@ -312,14 +299,9 @@ def test_logistic_finds_the_minimum(classes):
     rows = np.arange(900)
 
     [fitted] = logistic_regression.fit(
-        train,
-        dev,
-        classes,
-        [Task(rows, np.arange(300), tuple(exact))],
-        1111,
-        lambda count: None,
+        train, classes, [Task(rows, rows[:300], tuple(exact))], 1111, lambda count: None
     )
-    outcome = Classifier("logistic").split(train, dev, test, classes)
+    outcome = probe(Classifier("logistic"), "split", classes, train, dev, test)
 
     for weights, model in zip(fitted.weights, exact.values(), strict=True):
         if classes > 2:
@@ -336,7 +318,7 @@ def test_logistic_finds_the_minimum(classes):
 
 def test_logistic_never_predicts_a_class_that_it_has_not_seen():
     train = blobs(100, 2)
-    outcome = Classifier("logistic").split(train, train, train, 5)
+    outcome = probe(Classifier("logistic"), "split", 5, train, train, train)
 
     assert set(outcome.predicted.tolist()) <= {0, 1}
 
@@ -360,7 +342,7 @@ def test_logistic_cross_validates_over_its_own_grid():
     model = LogisticRegression(C=best, tol=1e-10, max_iter=10_000)
     model.fit(train.features.astype(np.float64), train.labels)
 
-    outcome = Classifier("logistic", "fast").folded(train, test, 2)
+    outcome = probe(Classifier("logistic", "fast"), "folded", 2, train, test)
 
     assert outcome.development == means[best]
     np.testing.assert_array_equal(
@@ -368,36 +350,28 @@ def test_logistic_cross_validates_over_its_own_grid():
     )
 
 
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_other_types_and_layouts_are_taken(protocol):
-    data = blobs(80, 2)
-    wide = Examples(
-        data.features.astype(np.float64)[::-1][::-1], data.labels.astype(np.int32)
-    )
-    read_only = Examples(data.features.copy(), data.labels)
-    read_only.features.flags.writeable = False
-    classifier = Classifier(protocol, "fast")
-
-    expected = classifier.folded(data, data, 2).predicted
-    for other in (wide, read_only):
-        np.testing.assert_array_equal(
-            classifier.folded(other, data, 2).predicted, expected
-        )
-
-
 def test_so_few_examples_that_none_is_held_out_are_trained_on():
     data = blobs(16, 2)
-    assert len(Classifier(mode="fast").folded(data, data, 2).predicted) == 16
+    outcome = probe(Classifier(mode="fast"), "folded", 2, data, data)
+    assert len(outcome.predicted) == 16
 
 
-def test_examples_of_one_class_and_empty_splits_are_refused():
-    data = blobs(40, 2)
-    same_class = Examples(data.features, np.zeros(40, np.int64))
+@pytest.mark.parametrize(
+    ("kind", "labels", "message"),
+    [
+        ("nested", [0] * 30, "are of 1 class, expected two"),
+        ("nested", [0] * 27 + [1] * 3, "class 1 has 3 examples of 30"),
+        ("split", [0, 1] * 15, "no example"),
+    ],
+)
+def test_too_few_examples_are_refused(kind, labels, message):
+    data = Examples(np.ones((30, 2), np.float32), np.array(labels))
     empty = Examples(data.features[:0], data.labels[:0])
-    with pytest.raises(DataError, match="are of 1 class, expected two"):
-        Classifier().split(same_class, data, data, 2)
-    with pytest.raises(DataError, match="no example"):
-        Classifier().split(data, data, empty, 2)
+    parts = [data]
+    if kind == "split":
+        parts = [data, data, empty]
+    with pytest.raises(DataError, match=message):
+        probe(Classifier(), kind, 2, *parts)
 
 
 def test_the_seed_of_what_a_gpu_draws_is_left_alone(
@@ -406,18 +380,7 @@ def test_the_seed_of_what_a_gpu_draws_is_left_alone(
     seeds = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
     before = torch.random.get_rng_state()
-    Classifier().split(*[blobs(40, 2)] * 3, 2)
+    probe(Classifier(), "split", 2, *[blobs(40, 2)] * 3)
 
     assert seeds == []
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_too_small_a_class_is_named():
-    data = Examples(np.ones((30, 2), np.float32), np.array([0] * 27 + [1] * 3))
-    with pytest.raises(DataError, match="class 1 has 3 examples of 30"):
-        Classifier().nested(data, 2)
-
-
-def test_predict_adds_the_bias():
-    weights = np.array([[1.0, 0.0], [0.0, 3.0]], np.float32)
-    assert predict(np.array([[4.0], [2.0]], np.float32), weights).tolist() == [0, 1]

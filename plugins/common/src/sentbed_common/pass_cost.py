@@ -11,16 +11,16 @@ import attrs
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count
 
 
 @attrs.frozen
 class PassCost:
     """The floating-point operations and the peak memory of forward passes."""
 
-    operations: int
+    operations: int = 0
     """Number of operations in matrix products, convolutions and attention, two per multiply-add."""
-    peak_bytes: int
+    peak_bytes: int = 0
     """Largest total size, at any time, of the tensors that the passes had allocated and not yet freed."""
 
 
@@ -53,16 +53,6 @@ def _shape(parameter: Any) -> tuple[int, ...]:
     return tuple(parameter.shape)
 
 
-def _linear(
-    x: torch.Tensor,
-    *_: Any,
-    out_val: torch.Tensor,
-    **__: Any,
-) -> int:
-    """Return the operations of a linear layer with inputs `x` and outputs `out_val`."""
-    return 2 * out_val.numel() * x.shape[-1]
-
-
 def _attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -75,17 +65,30 @@ def _attention(
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
 
+def _attention_gradient(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *_: Any,
+    **__: Any,
+) -> int:
+    """Return the operations of the backward pass of attention."""
+    shapes = [gradient.shape, query.shape, key.shape, value.shape]
+    flops = sdpa_backward_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch has no types for it
+    return int(flops)
+
+
+_ATEN = torch.ops.aten
 _COUNTS: dict[Any, Callable[..., int]] = {
     **flop_registry,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
 }
 """Operation -> function that returns its floating-point operations, from its arguments and its result.
 
-PyTorch's own `flop_registry` lacks some operations of a CPU.
+PyTorch's own `flop_registry` lacks the attention of a CPU.
 """
-
-if torch._C._has_mkldnn:
-    _COUNTS[torch.ops.mkldnn._linear_pointwise] = _linear
 
 
 class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
@@ -108,7 +111,8 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     ) -> Any:
         named = dict(kwargs or {})
         count = _COUNTS.get(func._overloadpacket)
-        if count is None:
+        # The device of a fake tensor is asked for by an operation that has no parts.
+        if count is None and func is not torch.ops.prim.device.default:
             with self:
                 result = func.decompose(*args, **named)
             if result is not NotImplemented:
@@ -119,7 +123,7 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             self.operations += count(*args, **named, out_val=result)
         for key, tensor in _storages(result).items():
             # Views and results in place have the storage of an argument.
-            if key and key not in arguments and key not in self.storages:
+            if key not in arguments and key not in self.storages:
                 self._add_storage(tensor, key)
         return result
 
@@ -145,12 +149,5 @@ def _storages(tree: object) -> dict[int, torch.Tensor]:
     storages = {}
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
-            storages[_storage_address(leaf)] = leaf
+            storages[int(leaf.untyped_storage()._cdata)] = leaf
     return storages
-
-
-def _storage_address(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage; 0 if it has no storage, as with weights packed by oneDNN."""
-    if tensor.is_mkldnn:
-        return 0
-    return int(tensor.untyped_storage()._cdata)
