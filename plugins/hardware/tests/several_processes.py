@@ -280,6 +280,7 @@ def fields(engine):
         columns[name] = with_fields(tokens)
 
     encoder = assemble(engine)
+
     loss = Contrast(learned=True)
     whole = trainer_of(engine, encoder, loss)
     in_parts = trainer_of(engine, encoder, loss, micro_batch=1)
@@ -305,6 +306,7 @@ def two_losses(trainer):
     columns = batch(6)
     first, _ = trainer.gradients(columns)
     second, _ = trainer.gradients(columns)
+
     return [first, second]
 
 
@@ -312,6 +314,7 @@ def dropout(engine):
     trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     before = engine.processes.results(draws_of, trainer)
     losses = two_losses(trainer)
+
     other = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     return {
         "before": before,

@@ -30,9 +30,11 @@ def results(request, tmp_path_factory):
     runtime = {"devices": 2, "parallel": request.param}
     command = [sys.executable, str(SCRIPT), str(place), json.dumps(runtime)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=900)
+
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     results = torch.load(place / "results.pt", weights_only=False)
+
     assert results["two"]["facts"]["parallel"] == request.param
     return results
 
@@ -66,9 +68,11 @@ def numbers_of(gradients):
 def test_loss_and_gradient_are_those_of_one_process(results):
     assert len(results["one"]["gradients"]) == 13
     largest = []
+
     for name, value in numbers_of(results["one"]["gradients"]):
         if "unused" not in name:
             largest.append(np.abs(value).max())
+
     assert np.mean(np.array(largest) > 1e-3) > 0.7
     close(results["two"]["gradients"], results["one"]["gradients"], 1e-5)
 
@@ -108,6 +112,7 @@ def test_vectors_are_those_of_one_process_in_their_order(results):
 
 def test_a_transform_is_that_of_one_process(results):
     expected = results["one"]["transformed"]
+
     assert expected["widths"] == [5, 5, 3]
     assert {"transform.weight", "transform.bias"} < expected["saved"].keys()
     close(results["two"]["transformed"], expected, 1e-5)
@@ -115,6 +120,7 @@ def test_a_transform_is_that_of_one_process(results):
 
 def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(results):
     expected = results["one"]["fields"]
+
     assert np.abs(expected["vectors"] - expected["plain"]).max(1).min() > 1e-3
     close(results["two"]["fields"], expected, 1e-5)
 
@@ -122,8 +128,10 @@ def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(results):
 def test_dropout_differs_between_processes_and_is_that_of_the_seed(results):
     dropout = results["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]
+
     assert not torch.equal(first[0], second[0])
     # What a loss draws is the same in all.
+
     assert torch.equal(first_common[0], second_common[0])
     assert not torch.equal(first[0], first_common[0])
     close(dropout["after"], dropout["before"], 0)
@@ -135,6 +143,7 @@ def test_dropout_differs_between_processes_and_is_that_of_the_seed(results):
 @pytest.mark.parametrize("processes", ["one", "two"])
 def test_a_restored_trainer_goes_on_to_the_bit(results, processes, optimizer):
     expected, resumed = results[processes]["resumed"][optimizer]
+
     assert resumed == expected
     assert len({step["loss"] for step in expected}) == 3
 
@@ -146,6 +155,7 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parall
     command = [sys.executable, str(SCRIPT), str(tmp_path), runtime, str(rank)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     raised, later = ended.stdout.splitlines()
+
     assert raised.startswith("a process has ended or failed (")
     assert later.startswith("the processes have ended after a failure; ")
     if rank == 0:
@@ -157,6 +167,7 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parall
 
 def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
     of_one, of_two = results["one"], results["two"]
+
     assert not {"processes", "parallel"} & of_one["facts"].keys()
     assert of_two["facts"]["processes"] == 2
     assert of_two["facts"]["precision"] == of_one["facts"]["precision"]
@@ -167,6 +178,7 @@ def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
 def test_fields_that_do_not_fit_are_named():
     assert list(Cpu(devices=4).check()) == []
     (compiled,) = Cpu(devices=2, parallel="fsdp", compile=True).check()
+
     assert compiled.endswith("set `compile = false`")
 
 

@@ -263,12 +263,14 @@ def test_a_parameter_with_a_learning_rate_of_its_own_moves_as_on_torch(
             on_torch.step(columns)
             on_jax.step(columns)
         reached[settings] = on_torch.loss.log_temperature.item()
+
         temperature = on_jax.state.weights["loss.log_temperature"]
         assert float(temperature) == pytest.approx(reached[settings], abs=1e-4)
     assert abs(reached[own_rate] - reached[None]) > 1e-3
 
 
 def test_a_weight_decay_of_its_own_is_refused(toys, place):
+
     loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
     with pytest.raises(RunError, match="has its own weight decay"):
         train(place(engine_of()), loss)
@@ -394,6 +396,7 @@ def test_a_step_is_compiled_once_for_each_length(toys, place):
         result = trainer.step(
             dict(zip(("anchor", "positive", "negative"), parts, strict=True))
         )
+
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
     assert 1 <= shapes <= 3

@@ -243,6 +243,7 @@ class TorchTrainer(Trainer):
             raise RunError(self._memory_advice(columns)) from error
 
         self._sum_gradients()
+
         self.scaler.unscale_(self.optimizer)
         norm = self._clip_gradients()
         origin = ""
@@ -326,6 +327,7 @@ class TorchTrainer(Trainer):
                 output = self.loss(inputs, self.loss_state)
 
         # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
+
         loss: Any = self.scaler.scale(output.loss)
         loss.backward()
         for vectors in self.batch_vectors:
@@ -501,7 +503,9 @@ class TorchTrainer(Trainer):
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into `directory`, which is empty."""
+
         generators = self.processes.results(generator_states)
+
         state = self.processes.together(type(self)._state, self)
         write_state(directory, state | {"generators": generators})
 
@@ -541,6 +545,7 @@ class TorchTrainer(Trainer):
             ModelError: if the file cannot be read, has tensors of other names or shapes, or is of another number
                 of processes.
         """
+
         state = read_state(directory)
         world = self.processes.world
         if state["processes"] != world:
@@ -548,8 +553,10 @@ class TorchTrainer(Trainer):
                 f"the state in `{directory}` is of {state['processes']} processes, and this run has {world}; "
                 "resume it with as many"
             )
+
         tensors = state["tensors"]
         require_same_tensors(tensors, self._tensors_to_save(), directory)
+
         with torch.no_grad():
             for name, value in self._tensors_changed_in_place().items():
                 value.copy_(share_of(tensors[name], value))
@@ -561,6 +568,7 @@ class TorchTrainer(Trainer):
             self.loss_state = loss_state
 
         self._load_optimizer(state["optimizer"])
+
         self.scaler.load_state_dict(state["scaler"])
         self.steps = state["steps"]
         for name in self.towers:
@@ -575,6 +583,7 @@ class TorchTrainer(Trainer):
         """Restore the optimiser's state; its settings stay those of the recipe, which may have been changed."""
         groups = self.optimizer.param_groups
         number = 0
+
         settings = []
         for group in groups:
             settings.append({key: group[key] for key in self.optimizer.defaults})

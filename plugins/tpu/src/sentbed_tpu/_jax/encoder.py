@@ -93,7 +93,9 @@ class JaxEncoder(ModuleEncoder):
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
+
         padded = batch.widened(buckets.rows(rows), length, self.pad_id)
+
         pending: jax.Array = self._compute_vectors(self.weights, self.place(padded))
         return pending
 

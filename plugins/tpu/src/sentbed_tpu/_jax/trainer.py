@@ -141,6 +141,7 @@ class JaxTrainer(Trainer):
         self.transform = optax_form(training.optimizer, shapes)
         optimizer = jax.eval_shape(self.transform.init, weights)
         shardings = jax.tree.map(lambda value: layout.weight(value.shape), optimizer)
+
         jit = devices.compiled.jit
         optimizer = jit(self.transform.init, out_shardings=shardings)(weights)
         self.state = _State(weights, optimizer, averages, state)
@@ -150,6 +151,7 @@ class JaxTrainer(Trainer):
         the first step."""
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
+
         static = {"static_argnames": ("plan", "order"), "counted": True}
         self._gradients = jit(self._loss_and_gradients, **static)
         self._compiled_step = jit(self._step, donate_argnums=(0,), **static)
@@ -158,6 +160,7 @@ class JaxTrainer(Trainer):
         """Take a training step. If the loss or the gradient is not finite, no weight and no state changes."""
         rate = learning_rate(self.training, self.steps)
         plan, inputs = self._place(columns)
+
         key = self._next_key()
         static = {"plan": plan, "order": tuple(columns)}
         if self.unreached is None:
@@ -166,9 +169,11 @@ class JaxTrainer(Trainer):
         self.state, loss, norm, metrics = self._compiled_step(
             self.state, self.fixed, inputs, key, np.float32(rate), **static
         )
+
         self._give_weights()
         self.steps += 1
         loss, norm = float(loss), float(norm)
+
         origin = ""
         if not (math.isfinite(loss) and math.isfinite(norm)):
             origin = self._origin_of_fault(columns, loss)
@@ -181,8 +186,10 @@ class JaxTrainer(Trainer):
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
+
         plan, inputs = self._place(columns)
         state, key = self.state, self._next_key()
+
         static = {"plan": plan, "order": tuple(columns)}
         (loss, _), gradients = self._gradients(
             state.weights, state, self.fixed, inputs, key, **static
@@ -244,6 +251,7 @@ class JaxTrainer(Trainer):
         buckets = self.devices.buckets
         rows = buckets.rows_in_training(math.ceil(count / passes))
         length = buckets.length(int(tokens.lengths.max()), encoder.longest)
+
         padded = pad(tokens, np.arange(count), encoder.pad_id)
         batch = padded.widened(passes * rows, length, encoder.pad_id)
         return encoder.place(batch, passes)
@@ -311,6 +319,7 @@ class JaxTrainer(Trainer):
         width = vectors.shape[-1]
         vectors = vectors.reshape(-1, width)
         vectors = jax.lax.with_sharding_constraint(vectors, self.devices.layout.whole)
+
         by_column = {}
         start = 0
         for column, size in texts.sizes:
@@ -347,6 +356,7 @@ class JaxTrainer(Trainer):
         updates, optimizer = self.transform.update(
             clipped, before.optimizer, before.weights
         )
+
         weights = {}
         for name, old in before.weights.items():
             weights[name] = old
@@ -393,7 +403,9 @@ class JaxTrainer(Trainer):
         weights = self.state.weights
         traced = jax.make_jaxpr(loss)(weights)
         program = traced.jaxpr
+
         _, are_used = partial_eval.dce_jaxpr(program, [True])
+
         names = jax.tree.leaves({name: name for name in weights})
         unused = set()
         for name, is_used in zip(names, are_used, strict=True):
@@ -433,6 +445,7 @@ class JaxTrainer(Trainer):
         tensors = state["tensors"]
         expected = self.state_by_name()
         require_same_tensors(tensors, expected, directory)
+
         layout = self.devices.layout
         placed = []
         for name, value in expected.items():
@@ -443,6 +456,7 @@ class JaxTrainer(Trainer):
         # A key that lay on devices could not be used beside arrays on others.
         self.key = jax.random.wrap_key_data(np.asarray(key))
         self._give_weights()
+
         self.steps = state["steps"]
         restore_host_generators(state["random"])
 
