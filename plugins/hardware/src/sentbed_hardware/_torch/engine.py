@@ -166,9 +166,7 @@ class TorchEngine(TrainingEngine):
     @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
-        return TorchTrainer(
-            self.placement, self.processes, self.say, encoders, training
-        )
+        return TorchTrainer(self.placement, self.processes, encoders, training)
 
 
 def _seconds_of_compilations() -> list[float]:

@@ -34,7 +34,7 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement, Say
+from sentbed_hardware._torch.placement import Placement
 from sentbed_hardware._torch.sharding import (
     Replicas,
     mesh_of,
@@ -72,13 +72,12 @@ from sentbed_hardware.engine_parts.training_checks import (
 
 
 class TorchTrainer(Trainer):
-    """Trains the encoders of one stage. `say` shows the user a message."""
+    """Trains the encoders of one stage."""
 
     def __init__(
         self,
         placement: Placement,
         processes: Processes,
-        say: Say,
         encoders: Mapping[str, TorchEncoder],
         training: Training,
     ) -> None:
@@ -86,7 +85,6 @@ class TorchTrainer(Trainer):
         self.processes = processes
         """The processes that began this stage. If one of them ends, the stage cannot go on. A later run can
         resume it."""
-        self.say = say
         self.encoders = encoders
         self.training = training
         width = common_width(encoders)

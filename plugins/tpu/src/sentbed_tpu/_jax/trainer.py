@@ -42,7 +42,13 @@ from sentbed_hardware.engine_parts.training_checks import (
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.optax_optimizers import optax_form
-from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalLoss, host_arrays
+from sentbed_tpu._jax.pure_functions import (
+    Arrays,
+    Batch,
+    FunctionalLoss,
+    Mode,
+    host_arrays,
+)
 
 LOSS = "loss"
 """Prefix of the names of the loss's weights; those of an encoder have its name."""
@@ -131,11 +137,11 @@ class JaxTrainer(Trainer):
         for name in self.decays:
             averages[name] = _copies(weights)
 
-        state = None
+        state: Arrays | None = None
         if "state" in training.loss.needs:
             state = {}
-            for name, value in host_arrays(loss.initial_state()).items():
-                state[name] = layout.place_wide(value, layout.whole)
+            for name, initial in host_arrays(loss.initial_state()).items():
+                state[name] = layout.place_wide(initial, layout.whole)
 
         shapes = {name: value.shape for name, value in weights.items()}
         self.transform = optax_form(training.optimizer, shapes)
@@ -152,7 +158,10 @@ class JaxTrainer(Trainer):
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
 
-        static = {"static_argnames": ("plan", "order"), "counted": True}
+        static: dict[str, Any] = {
+            "static_argnames": ("plan", "order"),
+            "counted": True,
+        }
         self._gradients = jit(self._loss_and_gradients, **static)
         self._compiled_step = jit(self._step, donate_argnums=(0,), **static)
 
@@ -210,7 +219,8 @@ class JaxTrainer(Trainer):
 
     def _next_key(self) -> jax.Array:
         """Return the random key of the next step."""
-        self.key, key = jax.random.split(self.key)
+        self.key, split = jax.random.split(self.key)
+        key: jax.Array = split
         return key
 
     def _place(self, columns: Columns) -> tuple[tuple[_Texts, ...], _Inputs]:
@@ -300,7 +310,7 @@ class JaxTrainer(Trainer):
         function = self.encoders[texts.encoder].function
         of_encoder = _part(fixed, texts.encoder)
         of_encoder |= _part(weights, texts.encoder)
-        mode = "train"
+        mode: Mode = "train"
         if texts.are_keys:
             mode = "key"
 
@@ -454,7 +464,7 @@ class JaxTrainer(Trainer):
         structure = jax.tree.structure(self._tree())
         self.state, key = jax.tree.unflatten(structure, placed)
         # A key that lay on devices could not be used beside arrays on others.
-        self.key = jax.random.wrap_key_data(np.asarray(key))
+        self.key = jax.random.wrap_key_data(jnp.asarray(np.asarray(key)))
         self._give_weights()
 
         self.steps = state["steps"]
