@@ -53,7 +53,7 @@ def test_check_reports_training_on_test_data(data, path, tmp_path, monkeypatch):
 
     result = CliRunner().invoke(main, ["check", str(recipe)])
     assert result.exit_code == 2, result.output
-    assert "which is test data of the evaluation `sts`" in result.output
+    assert "of the evaluation `sts`; train on other data" in result.output
     assert "recipe.toml:10 stage.pairs.data" in result.output
 
     result = CliRunner().invoke(

@@ -104,12 +104,6 @@ def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments):
 # --- check -------------------------------------------------------------------------------------------------
 
 
-def test_check_of_a_good_recipe_says_so(installed_toy, put):
-    recipe = put("good.toml", RECIPE)
-    result = invoke("check", recipe)
-    assert (result.exit_code, result.output) == (0, f"{recipe}: no problems\n")
-
-
 def test_check_prints_every_problem_with_its_place_and_exits_with_2(
     installed_toy, put, monkeypatch
 ):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sentbed import RecipeError
+from sentbed import RecipeError, run
+from sentbed._run import runner
 from toy_plugin import RECIPE, Gap
 
 TRAINED = 'stage.pull.data={ use = "table", path = "pairs.tsv" }'
@@ -33,7 +34,7 @@ def test_training_on_test_data_is_a_problem_of_the_recipe(
         recipe_of(RECIPE, TRAINED)
     (problem,) = e.value.problems
     assert problem.path == "stage.pull.data"
-    assert "test data of the evaluation `gap`" in problem.message
+    assert "of the evaluation `gap`" in problem.message
     assert recipe_of(RECIPE, TRAINED, "run.allow_overlap=true").stage
 
 
@@ -43,3 +44,18 @@ def test_development_data_may_be_trained_on(pairs, read_by_gap, recipe_of, monke
     assert recipe_of(development, TRAINED).stage
     monkeypatch.setattr(Gap, "development_files", lambda _: [pairs])
     assert recipe_of(RECIPE, TRAINED).stage
+
+
+def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(
+    pairs, read_by_gap, put, recipe_of, plugins, out, monkeypatch
+):
+    copy = put("copy.tsv", PAIRS)
+    read_by_gap(copy)
+    recipe = recipe_of(RECIPE, TRAINED)
+
+    def build(*_):
+        raise AssertionError("an encoder was built")
+
+    monkeypatch.setattr(runner, "build_encoders", build)
+    with pytest.raises(RecipeError, match=r"pairs.tsv`, the test data `.*copy.tsv`"):
+        run(recipe, out, plugins)

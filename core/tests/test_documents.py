@@ -94,12 +94,6 @@ def test_values_have_the_line_of_the_statement_that_sets_them(text, expected):
     assert lines(text) == expected
 
 
-def test_a_path_that_is_not_in_the_file_has_the_line_of_its_nearest_parent():
-    document = parse(b"\n[a.b]\nc = 1\n", "x.toml")
-    assert document.place(("a", "b", "missing", 0)) == ("x.toml", 2)
-    assert document.place(("z",)) == ("x.toml", None)
-
-
 @pytest.mark.parametrize(
     ("names", "index", "shown"),
     [
@@ -216,18 +210,6 @@ def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put, wo
     assert read_document("top.toml").data == {"a": 1, "b": 2, "c": 3, "d": 0}
 
 
-def test_a_base_may_be_in_a_package_or_among_the_data(put, workdir, monkeypatch):
-    put("data/b.toml", "a = 1")
-    put("site/some_recipes/__init__.py", "")
-    put("site/some_recipes/c.toml", "b = 1")
-    monkeypatch.setenv("SENTBED_DATA", str(workdir / "data"))
-    monkeypatch.syspath_prepend(str(workdir / "site"))
-    put("top.toml", 'extends = ["data:b.toml", "pkg:some_recipes/c.toml"]')
-    document = read_document("top.toml")
-    assert document.data == {"a": 1, "b": 1}
-    assert document.place(("a",)) == (str(workdir / "data" / "b.toml"), 1)
-
-
 def test_a_path_starts_at_the_file_that_has_it(put, workdir, plugins):
     stage = RECIPE.replace(
         '{ use = "words", rows = 11 }', '{ use = "table", path = "lines.txt" }'
@@ -286,12 +268,6 @@ def test_elements_are_set_and_removed_in_the_order_of_the_overrides(overrides, s
     document = apply_overrides(parse(STAGES, "f.toml"), overrides)
     assert document.data["stage"] == stages
     assert document.overrides == tuple(overrides)
-
-
-def test_an_override_is_the_place_of_what_it_sets_and_of_nothing_else():
-    document = apply_overrides(parse(STAGES, "f.toml"), ["stage.b=", "stage.c.x.y=1"])
-    assert document.place(("stage", 1, "x")) == ("--set", None)
-    assert document.place(("stage", 1, "name")) == ("f.toml", 7)
 
 
 # --- classes -----------------------------------------------------------------------------------------------

@@ -39,12 +39,6 @@ def test_a_component_is_made_of_keywords_or_of_a_table(plugins):
         component_of(Backbone, plugins=plugins, width=8)
 
 
-def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of):
-    recipe = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"))
-    assert list(recipe.encoders) == ["student"]
-    assert recipe.main_encoder == "student"
-
-
 def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
     put, plugins, monkeypatch, tmp_path
 ):
@@ -186,12 +180,6 @@ def test_an_override_sets_a_value_of_the_recipe(override, path, value, recipe_of
 
 def test_the_last_of_several_overrides_wins(recipe_of):
     assert recipe_of(RECIPE, "run.seed=3", "run.seed=4").run.seed == 4
-
-
-def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of, tmp_path):
-    changed = recipe_of(RECIPE, "stage.pull.epochs=5")
-    assert (tmp_path / "recipe.toml").read_text() == RECIPE
-    assert attrs.evolve(changed, stage=recipe_of().stage) == recipe_of()
 
 
 @pytest.mark.parametrize("name", ["9", "007"])

@@ -189,10 +189,6 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(recipe_of, tmp_path, load_en
             "more than a text before",
         ),
         ('{ query = { template = "{text}", layers = [1] } }', "chooses `layers`"),
-        (
-            '{ query = { template = "{text}" }, Query = { template = "{text}" } }',
-            "`query` and `Query` are for",
-        ),
     ],
 )
 def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(

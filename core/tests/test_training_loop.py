@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sentbed import (
     RunError,
-    hookimpl,
 )
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
@@ -154,19 +153,6 @@ def test_the_tokens_that_steps_encode_are_a_fact_of_the_run(train, batches):
 # --- training ----------------------------------------------------------------------------------------------
 
 
-def test_the_schedule_counts_steps_from_zero_over_the_stage(train, plugins):
-    rates = []
-
-    class Tracker:
-        @hookimpl
-        def step_finished(self, result):
-            rates.append(result.learning_rate)
-
-    plugins.manager.register(Tracker())
-    train()
-    assert rates == pytest.approx([0.5 * (1 - step / 6) for step in range(6)])
-
-
 @pytest.mark.parametrize(
     ("field", "what"), [("loss", "loss"), ("grad_norm", "gradient norm")]
 )
@@ -283,15 +269,6 @@ class Same(Words):
             table,
             data={"anchor": table.data["anchor"], "positive": table.data["anchor"]},
         )
-
-
-def test_a_shared_tower_gets_the_gradient_of_both_columns(
-    recipe_of, train, train_towers
-):
-    """A stage that maps both columns to one of two encoders is the stage of a recipe with that one."""
-    alone, _ = train(recipe_of(RECIPE, "encoder.backbone.init_seed=2"))
-    shared = train_towers(recipe_of(TOWERS, *SHARED))["zh"]
-    assert_same_vectors(shared, alone)
 
 
 def test_each_tower_cuts_its_texts_at_its_own_length(recipe_of, train_towers, batches):

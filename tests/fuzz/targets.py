@@ -67,13 +67,6 @@ values = [8, 16]
 """
 
 
-SEARCH = """\
-[search]
-limit = 3
-with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" }
-"""
-
-
 class ChangedError(Exception):
     """What was read differs from what was written, and nothing was said."""
 
@@ -403,40 +396,11 @@ def corpora(place):
     return case
 
 
-def journals(place):
-    """The journal of a search: each line is a score, or the file is refused and stays as it is."""
-    from sentbed import load_recipe
-    from sentbed_studies.demonstration_journal import JOURNAL, Journal
-    from sentbed_studies.demonstration_search import search
-
-    recipe = place / "search.toml"
-    recipe.write_text(
-        SMALL.replace(
-            'use = "cls-mlp" }', 'use = "mean" }\nprompt.template = "prompt-eol"'
-        )
-        + STAGE
-        + "steps = 1\n"
-        + SEARCH
-    )
-    path = search(load_recipe(recipe), place / "out").directory / JOURNAL
-    whole = path.read_bytes()
-    decides = json.loads(whole.partition(b"\n")[0])["decides"]
-    assert len(Journal.open(path, decides).lines) == 4
-
-    def case(random):
-        path.write_bytes(damaged(whole, random))
-        for line in Journal.open(path, decides).lines.values():
-            assert isinstance(line.score + line.seconds, float)
-
-    return case
-
-
 def weights(place):
     """Saved encoders and models with a weight that is not finite: refused, wherever it is."""
     import torch
     from safetensors.torch import load, save
     from sentbed import Encoder
-    from sentbed._files import SUMS_FILE
     from sentbed.protocols import BuildContext
     from sentbed_backbones.bert import Bert
 
@@ -444,8 +408,6 @@ def weights(place):
     saved = place / "encoder"
     files = sorted(saved.rglob("*.safetensors"))
     assert len(files) >= 2
-    # As a stranger may save it: nothing says what the files were.
-    (saved / SUMS_FILE).unlink(missing_ok=True)
 
     def case(random):
         file = random.choice(files)
@@ -579,7 +541,6 @@ TARGETS: Mapping[str, Callable[[Path], Case]] = {
         encoders,
         caches,
         corpora,
-        journals,
         weights,
         tokenizers,
         imports,

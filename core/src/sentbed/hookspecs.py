@@ -8,9 +8,9 @@ Hooks for components are called once, when plugins are loaded. They return compo
 as `{"mean": "my_plugin.mean:Mean"}`, whose classes are imported when a recipe uses them. Importing the plugin
 must not import a tensor library.
 
-Lifecycle hooks are called by the runner. If an implementation raises, the run warns and goes on without the
-plugin. If the plugin's module or class has `required = True`, the run ends instead. A `SentbedError` in
-`run_started` or `run_resumed` always ends the run.
+Lifecycle hooks are called by the runner. If an implementation raises, or returns a value of a wrong type, the run
+warns and goes on without the plugin. If the plugin's module or class has `required = True`, the run ends instead.
+A `SentbedError` in `run_started` or `run_resumed` always ends the run.
 """
 
 from __future__ import annotations

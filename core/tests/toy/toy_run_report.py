@@ -6,10 +6,16 @@ import math
 
 import attrs
 import numpy as np
-from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
-from sentbed_report.run_report import RunReport
+from sentbed.protocols import (
+    ExpectedRow,
+    ReportData,
+    Scatter,
+    Score,
+    StageCurve,
+    Watched,
+)
 
-EMPTY = RunReport(
+EMPTY = ReportData(
     name="empty",
     status="finished",
     error=None,
@@ -157,7 +163,7 @@ def hostile():
         Watched(ATTACK, ATTACK, (watched_score,), [0, 1], [1.0, 2.0], [[1.0], [2.0]]),
     )
     measured = Score(ATTACK, ATTACK, 1.0, HOSTILE_PROTOCOL, ATTACK, ATTACK, note=ATTACK)
-    return RunReport(
+    return ReportData(
         name=ATTACK,
         status="failed",
         error=ATTACK,

@@ -140,29 +140,3 @@ def test_a_single_pair_has_the_test_of_the_table(study_of, baseline):
     for label in findings.effects[0].labels:
         pair = (("first", "en"), (label.label, "en"))
         assert label.judged == of_table[pair]
-
-
-def test_a_single_pair_has_the_test_that_the_table_has_in_the_other_order(study_of):
-    axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
-    values = {**FOUR}
-    del values["first, cls"]
-    data = study_of(numbers(values), axes, "mean, cls")
-    summaries = summarise(data)
-    (findings,) = axis_findings(data, summaries)
-    (label,) = findings.effects[0].labels
-    of_table = summaries[0].tests[("first, ctr", "en"), ("mean, ctr", "en")]
-    assert label.label == "first"
-    assert label.judged.difference == -of_table.difference
-    assert label.judged.corrected == of_table.corrected
-    assert label.judged.level == of_table.level
-
-
-def test_what_cannot_be_compared_says_why(study_of):
-    data = study_of(
-        {**numbers({"first": FOUR["first, ctr"]}), "mean": {9: {"MR": 61.0}}}, [POOLER]
-    )
-    (findings,) = axis_findings(data, summarise(data))
-    assert (
-        findings.effects[0].labels[0].judged.reason
-        == "the cells have no seed in common"
-    )

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from sentbed_report import process_usage
 from sentbed_report.process_usage import PeakMemory, processor_seconds
 
 MIB = 2**20
@@ -42,14 +41,3 @@ def test_a_peak_is_that_of_its_run_and_not_of_an_earlier_one_in_the_process():
     second = memory.read()
     # Without a system that forgets, the second one has none of its own.
     assert second is None or second < first - 100 * MIB
-
-
-def test_without_a_way_to_forget_only_a_larger_peak_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(process_usage, "CLEAR_REFS", tmp_path / "missing" / "file")
-    peaks = iter([1000, 1000, 1500])
-    monkeypatch.setattr(process_usage, "peak_memory", lambda: next(peaks))
-
-    memory = PeakMemory()
-    memory.begin()
-    assert memory.read() is None
-    assert memory.read() == 1500

@@ -78,18 +78,6 @@ def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(tmp_path):
     same(items.attach_items(tmp_path, without(score()))[0].items, changed)
 
 
-def test_what_has_no_items_leaves_no_file(tmp_path):
-    items.keep_items(tmp_path, without(score()))
-    assert list(tmp_path.iterdir()) == []
-    assert items.attach_items(tmp_path, without(score())) == (*without(score()),)
-
-
-def test_names_that_are_no_file_names_are_stored_all_the_same(tmp_path):
-    strange = score(encoder="../a b/" + "ü" * 300)
-    items.keep_items(tmp_path, [strange])
-    same(items.attach_items(tmp_path, without(strange))[0].items, PAIRS)
-
-
 def test_arrays_that_scores_share_are_stored_once(tmp_path):
     gold = np.random.default_rng(0).random(5000)
     shared = []

@@ -44,31 +44,6 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
     assert dict(table.rows[0].cells[0].seeds) == {1: 80.0, 2: 82.0}
 
 
-def test_runs_of_one_name_are_told_apart(write_run):
-    first_run, again = (
-        write_run("one", score("MR", 80.0)),
-        write_run("one", score("MR", 75.0), directory="again"),
-    )
-    (table,) = selected_tables([first_run, again])
-    assert [row.name for row in table.rows] == [f"one ({first_run})", f"one ({again})"]
-
-
-def test_unlike_protocols_stand_in_tables_of_their_own(write_run):
-    first_run = write_run(
-        "one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10)
-    )
-    two = write_run(
-        "two",
-        score("MR", 60.0, folds=5),
-        score("CR", 70.0, folds=5),
-        pooler={"use": "first"},
-    )
-    first, second = selected_tables([first_run, two])
-    assert [row.name for row in first.rows if row.encoder] == ["one"]
-    assert [row.name for row in second.rows if row.encoder] == ["two"]
-    assert second.apart
-
-
 def test_one_metric_evaluator_or_protocol_can_be_asked_for(write_run):
     logistic = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
     scores = (
@@ -93,25 +68,6 @@ def test_one_metric_evaluator_or_protocol_can_be_asked_for(write_run):
         match=r"no score is of the protocol `logistc`\. Did you mean `logistic`",
     ):
         selected_tables([run], protocol="logistc")
-
-
-def test_a_run_without_scores_says_what_to_add(write_run):
-    with pytest.raises(RunError, match=r"add an `\[\[evaluate\]\]` to their recipes"):
-        selected_tables([write_run("empty")])
-
-
-def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run):
-    runs = []
-    for name, value in {"a": 30.0, "b": 10.0, "c": 20.0}.items():
-        error = attrs.evolve(score("T", value, metric="error"), direction="lower")
-        width = attrs.evolve(score("U", value, metric="width"), direction="none")
-        runs.append(write_run(name, error, width, pooler={"use": name}))
-
-    (table,) = selected_tables(runs)
-    assert [row.cells[0].place for row in table.rows] == [None, 1, 2]
-    assert [row.cells[1].place for row in table.rows] == [None, None, None]
-    (alone,) = selected_tables(runs[:1])
-    assert alone.rows[0].cells[0].place is None
 
 
 @pytest.mark.parametrize(

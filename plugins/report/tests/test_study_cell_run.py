@@ -22,11 +22,6 @@ def test_a_finished_run_has_scores_with_items_and_its_record(run_of, tmp_path):
     assert run.record["name"] == "a"
 
 
-def test_a_failed_run_says_why_and_has_no_scores(run_of, tmp_path):
-    run = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
-    assert (run.status, run.error, run.scores) == ("failed", "out of memory", ())
-
-
 def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of, tmp_path):
     path = run_of("a", status="running")
     (path / "report.json").write_text("{")
@@ -34,12 +29,6 @@ def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of, tmp_path):
     assert (run.status, run.record) == ("running", {})
     run = read_run(tmp_path / "none", "cell", 1, tmp_path)
     assert (run.status, run.directory) == ("waiting", None)
-
-
-def test_a_killed_run_without_a_report_is_read(run_of, tmp_path):
-    path = run_of("a", status="interrupted")
-    (path / "report.json").unlink()
-    assert read_run(path, "cell", 1, tmp_path).status == "interrupted"
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"scores": [1]}'])

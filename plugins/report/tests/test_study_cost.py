@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import attrs
 import pytest
-from sentbed.errors import RunError
 from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from sentbed_report.study_page.runs_section import summary_line
@@ -101,16 +98,3 @@ def test_costs_of_runs_are_drawn_only_where_the_study_asks(study):
         data = study(cost=cost)
         figures = study_figures(data, summarise(data))
         assert [name for name in figures if name == "cost"] == names
-
-
-def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(run_of, tmp_path):
-    path = run_of("a")
-
-    assert read_run(path, "a", 1, tmp_path).cost is None
-
-    record = json.loads((path / "report.json").read_text())
-    record["sections"] = {"run-cost": {"columns": ["cost"], "rows": []}}
-    (path / "report.json").write_text(json.dumps(record))
-
-    with pytest.raises(RunError, match=r"report\.json` cannot be read"):
-        read_run(path, "a", 1, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import attrs
 import pandas
@@ -13,7 +12,7 @@ from sentbed_report.study.exports import to_json, write_exports
 from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
-from toy_study import with_added, with_fields
+from toy_study import with_added
 
 NUMBERS = {
     "first": {1: {"MR": 50.0, "CR": 60.0}, 2: {"MR": 51.0, "CR": 61.0}},
@@ -130,49 +129,6 @@ def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, stu
         "transfer-p-a_b-2",
     }
     assert "CR (../x)" in (tmp_path / "tables" / "transfer-p.tex").read_text()
-
-
-def test_a_study_that_has_not_begun_leaves_its_state_only(tmp_path, study_of):
-    write_exports(tmp_path, study_of({"a": {1: {}}}, statuses={"a": "waiting"}))
-    results = json.loads((tmp_path / "results.json").read_text())
-
-    assert (results["finished"], results["total"], results["tables"]) == (0, 1, [])
-    assert (tmp_path / "tables" / "scores.csv").read_text().count("\n") == 1
-
-
-def test_unlike_protocols_are_files_of_their_own(tmp_path, study_of):
-    data = study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 2.0}}})
-    write_exports(tmp_path, data)
-    tables = [
-        (tmp_path / "tables" / f"transfer-p{number}.md").read_text()
-        for number in ("", "-2")
-    ]
-
-    assert ["| a |" in table for table in tables] == [True, False]
-    assert ["| b |" in table for table in tables] == [False, True]
-    assert "unlike other tables in metric (f1 against accuracy)" in tables[1]
-
-
-def test_tables_have_labels_of_their_own(tmp_path, study_of):
-    def label(path):
-        (content,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
-        return content
-
-    data = study_of(
-        {"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}}
-    )
-    other = (
-        with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "Q"}})
-        .cells[0]
-        .runs[0]
-        .scores
-    )
-    write_exports(tmp_path, with_added(data, lambda run: other, "a"))
-    labels = {path.stem: label(path) for path in (tmp_path / "tables").glob("*.tex")}
-
-    assert labels["transfer-p"] == "toy-transfer-p"
-    assert labels["transfer-Q-a_b"] == "toy-transfer-q-a-b"
-    assert len(set(labels.values())) == len(labels) == 7
 
 
 def test_numbered_names_take_no_other_tables_place(tmp_path, study_of):

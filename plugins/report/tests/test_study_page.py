@@ -156,6 +156,15 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy):
     assert "](<cells/cell-0-1/seed-1/report.html>)" in toy.markdown
 
 
+def test_columns_of_several_evaluators_say_whose_they_are():
+    report = report_without_figures(study(several=True, seeds=(1,)))
+
+    assert "| senteval-transfer, transfer, accuracy: MR |" in report.markdown
+    assert [group["colspan"] for group in report.page.all("th", scope="colgroup")] == [
+        *("5", "3", "1", "1"),
+    ]
+
+
 def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path):
     report = report_of(tmp_path, hostile_study())
     page = report.page

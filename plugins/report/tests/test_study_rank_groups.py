@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
 from sentbed_common import item_score
-from sentbed_report.statistics.rank_intervals import rank_intervals
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -20,13 +19,6 @@ def groups_of(data):
 
 
 # --- intervals of ranks ------------------------------------------------------------------------------------
-
-
-def test_rank_intervals_are_those_counted_by_hand():
-    # The first is better than the last two, the second than the last; nothing else is known.
-    better = np.zeros((4, 4), bool)
-    better[0, 2] = better[0, 3] = better[1, 3] = True
-    assert rank_intervals(better) == [(1, 2), (1, 3), (2, 4), (3, 4)]
 
 
 def score_of(task, items):
@@ -148,20 +140,6 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of):
     )
     assert name == "e"
     assert "cannot be paired" in reason
-
-
-def test_a_row_whose_difference_from_the_best_has_no_test_has_no_interval(study_of):
-    # Under both seeds, `b` is one point below `a`, which leaves no variance to estimate.
-    numbers = {
-        "a": {1: {"MR": 70.0}, 2: {"MR": 71.0}},
-        "b": {1: {"MR": 69.0}, 2: {"MR": 70.0}},
-        "c": {1: {"MR": 60.0}, 2: {"MR": 62.0}},
-    }
-    _, same, other = groups_of(study_of(numbers)).rows
-    assert (same.name, same.from_best) == ("b", -1.0)
-    assert math.isnan(same.low)
-    assert math.isnan(same.high)
-    assert other.low < other.from_best < other.high
 
 
 SEED = {"MR": 60.0}

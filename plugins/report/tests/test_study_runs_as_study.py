@@ -98,15 +98,6 @@ def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
     )
 
 
-def test_runs_of_which_none_has_finished_are_no_table(run_of):
-    runs = [run_of(name, status="failed", use=name) for name in "abc"]
-    result = invoke("compare", *runs)
-    assert (
-        result.exit_code,
-        "none of the runs has finished with scores" in result.output,
-    ) == (1, True)
-
-
 # --- studies -----------------------------------------------------------------------------------------------
 
 
@@ -159,15 +150,6 @@ def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
     assert result.exit_code == 0, result.output
     document = json.loads((out / "results.json").read_text())
     assert document["cells"][3]["runs"][1]["directory"] == "../two/runs/mean-2"
-
-
-def test_the_table_of_a_study_has_its_cells_and_baseline(study_in):
-    place = study_in("one")
-    result = invoke("table", place)
-    assert result.exit_code == 0, result.output
-    assert "mean (baseline)  " in result.output
-    refused = invoke("table", place, "--metric", "f1")
-    assert "no score is of the metric `f1`" in refused.output
 
 
 def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):

@@ -169,20 +169,6 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make):
     )
 
 
-def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make):
-    values = np.random.default_rng(0).normal(0.6, 0.2, 80)
-    data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
-    data = with_fields(
-        data, task="X", value=100 * float(values.mean()), items=Items("mean", values)
-    )
-    (selection,) = chosen(data).scores
-    error = 100 * values.std(ddof=1) / math.sqrt(80)
-    half = stats.t.ppf(0.975, 79) * error
-    assert selection.over == "items"
-    assert selection.low == pytest.approx(selection.mean - half, abs=0.03 * half)
-    assert selection.high == pytest.approx(selection.mean + half, abs=0.03 * half)
-
-
 RIGHT = np.repeat([1.0, 0.0], 15)
 
 
@@ -221,33 +207,6 @@ def test_an_interval_without_items_is_over_the_seeds(make):
     )
     (alone,) = chosen(make({"a": {1: {"D-dev": 1.0, "X": 60.0}}})).scores
     assert (alone.low, alone.high, alone.over) == (None, None, "")
-
-
-def test_an_average_of_test_data_has_an_interval_and_no_development_data(make):
-    tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-    values = {}
-    for seed in (1, 2, 3):
-        values[seed] = {}
-        for factor, task in enumerate(tasks, start=3):
-            values[seed][task] = 60.0 + seed * factor
-
-    def split(dev):
-        data = make(
-            {"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}}
-        )
-        # The deciding score is of another evaluator, or of the same.
-        return with_fields(data, task="D-dev", evaluator=dev)
-
-    means = [fmean(values[seed].values()) for seed in (1, 2, 3)]
-    half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)
-    for evaluator in ("other", "transfer"):
-        scores = chosen(split(evaluator)).scores
-        assert [score.task for score in scores] == [*tasks, "AVG"]
-        average = scores[-1]
-        assert average.mean == pytest.approx(fmean(means))
-        assert (average.low, average.high) == pytest.approx(
-            (fmean(means) - half, fmean(means) + half)
-        )
 
 
 def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make):

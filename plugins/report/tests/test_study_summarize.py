@@ -6,7 +6,6 @@ import statistics
 import attrs
 import numpy as np
 import pytest
-from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.cell_scores import CellScores, mean_over_tasks
@@ -178,17 +177,6 @@ def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of):
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
-def test_columns_stand_in_the_order_of_the_scores_and_the_average_comes_last(study_of):
-    numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
-    assert only(study_of(numbers)).headings == ("MR", "CR", "SST2", "Avg")
-    with_average = with_scores(
-        study_of(numbers),
-        lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
-    )
-    assert only(with_average).headings == ("MR", "CR", "SST2", "Avg")
-    assert only(with_average).rows[0].cells[-1].value == 9.0
-
-
 def test_further_metrics_have_tables_of_their_own_after_the_first(study_of):
     tasks = {
         "MRPC": 75.0,
@@ -225,17 +213,6 @@ def test_best_and_second_are_as_printed_and_ties_share(study_of):
         study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
     )
     assert places_of(summary.rows) == [1, 1, 2, None]
-
-
-def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of):
-    numbers = {
-        "half": {1: {"MR": 99.0}, 2: {}},
-        "a": {1: {"MR": 1.0}, 2: {"MR": 1.0}},
-        "b": {1: {"MR": 2.0}, 2: {"MR": 2.0}},
-    }
-    for status in ("running", "failed", "waiting"):
-        rows = only(study_of(numbers, statuses={"half": status})).rows
-        assert places_of(rows) == [None, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -346,17 +323,6 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     assert [row.cells[-1].value for row in second.rows] == [75.0]
 
 
-def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(
-    study_of,
-):
-    numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
-    data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
-    data = with_fields(data, "a", protocol=FEWER_FOLDS)
-    first, second = summarise(data)
-    assert names(first) == ["a"]
-    assert names(second) == ["b"]
-
-
 # --- significance ------------------------------------------------------------------------------------------
 
 
@@ -383,14 +349,6 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     )
 
 
-def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of):
-    summary = only(study_of(TWO, baseline="first"))
-    judged = summary.rows[1].cells[2].judged
-    expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
-    assert judged.p_value == pytest.approx(expected)
-    assert "over seeds, with Holm" in summary.test
-
-
 def test_cells_of_one_run_each_are_paired_whatever_their_seeds(study_of):
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     row = only(study_of(numbers, baseline="first", items=True)).rows[1]
@@ -399,14 +357,6 @@ def test_cells_of_one_run_each_are_paired_whatever_their_seeds(study_of):
     numbers["first"][3] = {"MR": 51.0}
     row = only(study_of(numbers, baseline="first", items=True)).rows[1]
     assert row.cells[0].judged.reason == "the cells have no seed in common"
-
-
-def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of):
-    assert only(study_of(TWO)).test == ""
-    numbers = {name: {1: seeds[1]} for name, seeds in TWO.items()}
-    summary = only(study_of(numbers, baseline="first"))
-    assert summary.test == ""
-    assert "there is one seed" in summary.rows[1].cells[0].judged.reason
 
 
 # --- published numbers -------------------------------------------------------------------------------------
@@ -522,19 +472,6 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     assert (average.row.key, average.row.found) == ("AVG", None)
 
 
-def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of):
-    data = with_scores(
-        study_of(TWO),
-        lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),),
-        "first",
-    )
-    summary = only(data)
-    assert summary.headings == ("MR", "CR", "Avg")
-    first, mean = summary.rows
-    assert [cell.value is not None for cell in first.cells] == [True, False, False]
-    assert [cell.value is not None for cell in mean.cells] == [True, True, True]
-
-
 def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
@@ -546,22 +483,6 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
     late, mean = published_numbers(data, summarise(data))
     assert (late.row.fits, expected_verdict(late.row)) == (1, "not measured")
     assert (mean.row.fits, expected_verdict(mean.row)) == (1, "met")
-
-
-def test_a_bare_task_is_its_first_metric(study_of):
-    tasks = {"MRPC": 75.0, "MRPC/f1": 82.0}
-    expected = {"T": Published({"a": {"MRPC": 75.0, "MRPC/f1": 80.0}}, 0.1)}
-    data = study_of({"a": {1: tasks}}, expected=expected)
-    first, second = summarise(data)
-    assert [number.met for number in first.rows[0].cells[0].published] == [True]
-    assert [number.difference for number in second.rows[0].cells[0].published] == [2.0]
-
-
-def test_what_is_not_finite_is_neither_best_nor_judged(study_of):
-    numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
-    rows = only(study_of(numbers, baseline="a")).rows
-    assert places_of(rows) == [None, 2, 1]
-    assert rows[1].cells[0].judged.reason == "a score is not finite"
 
 
 # --- what says nothing about its encoder ------------------------------------------------------------------

@@ -227,19 +227,6 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert len(list(directory.glob("runs/*/added/*"))) == 2
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize(
-    "content", ["", "[]", '{"content": 3, "evaluations": 4}'], ids=len
-)
-def test_damaged_keys_are_no_keys(content, run, run_with_gap, directory):
-    for file in directory.glob("runs/*/keys.json"):
-        file.write_text(content)
-    assert "evaluated, not trained again: 2 finished runs, with `gap`" in plan(
-        directory
-    )
-    assert run(GAP) == run_with_gap
-
-
 def plan(directory, *more):
     arguments = [
         "study",

@@ -62,14 +62,6 @@ def test_the_end_of_a_log_says_what_a_run_does(tmp_path, events, text):
     assert activity(tmp_path) == text
 
 
-def test_a_line_that_is_being_written_is_passed_over(tmp_path):
-    log(tmp_path, STAGE, STEP)
-    with (tmp_path / "log.jsonl").open("a") as file:
-        file.write('{"event": "evaluation_st')
-    assert activity(tmp_path) == "stage nli: step 2 of 10, loss 0.5000"
-    assert activity(tmp_path / "none") == ""
-
-
 @pytest.mark.parametrize(
     ("took", "unfinished", "at_a_time", "seconds"),
     [

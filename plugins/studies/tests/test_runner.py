@@ -296,18 +296,6 @@ def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, one_cel
         run_study(study, one_cell, only=[{"ls": "0.5"}])
 
 
-def test_a_run_of_a_long_name_and_a_long_seed_has_a_name_that_is_allowed(
-    put, directory
-):
-    recipe = (TOWERS + AXES).replace('name = "towers"', f'name = "{"t" * 100}"')
-    recipe = recipe.replace("seeds = [1]", "seeds = [4294967295]")
-    run_study(read_study(put("study.toml", recipe)), directory, only=ONE_CELL)
-    (run,) = (directory / "runs").iterdir()
-    name = json.loads((run / "manifest.json").read_text())["name"]
-    assert len(name) == 100
-    assert "t-seed4294967295-" in name
-
-
 def test_cells_say_in_what_they_differ_from_the_baseline(one_cell):
     cells = {cell.name: cell for cell in read_data(one_cell).cells}
     assert cells["0.5, 0.0"].differences == ()
@@ -347,12 +335,3 @@ def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
 
 
 # --- what goes on ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("manifest", ["", "{}"])
-def test_a_run_whose_manifest_is_damaged_begins_anew(manifest, study, one_cell):
-    (run,) = (one_cell / "runs").iterdir()
-    before = scores_of(one_cell)
-    (run / "manifest.json").write_text(manifest)
-    run_study(study, one_cell, only=ONE_CELL)
-    assert scores_of(one_cell) == before

@@ -190,17 +190,6 @@ def build_alone(companion):
     return vectors
 
 
-def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder,
-    companions,
-    store,
-    monkeypatch,
-):
-    monkeypatch.delattr(Placed, "fingerprint")
-    encode_through_store(encoder, store, companions)
-    assert (Several.passes, segments(store)) == ([], [])
-
-
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
     encoder,
     companions,

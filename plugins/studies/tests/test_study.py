@@ -16,7 +16,6 @@ from sentbed_studies.study import (
     read_study,
     require_cells_of_labels,
     require_runtimes,
-    unknown_cell,
 )
 from toy_plugin import RECIPE, Lines, Toy
 
@@ -135,14 +134,6 @@ def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study):
     )
     losses = [cell.recipe.stage[0].loss for cell in study(text).runs]
     assert [loss.noise for loss in losses] == [0.25, 0.75]
-
-
-def test_cells_do_not_share_what_an_axis_sets(study):
-    expanded = study(LOSSES, "stage.0.batch_size=2")
-    data = [cell.recipe.document.data["stage"][0] for cell in expanded.runs]
-    assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
-    assert [stage["optimizer"]["lr"] for stage in data] == [0.1, 0.1, 0.2, 0.2]
-    assert expanded.document.data["stage"][0]["optimizer"]["lr"] == 0.5
 
 
 def test_a_fault_of_the_table_is_reported_at_its_line(study):
@@ -359,10 +350,6 @@ def test_published_cells_must_be_there_but_may_be_excluded(study):
     }
 
 
-def test_an_unknown_cell_of_a_name_like_no_other_gets_the_first_one():
-    assert unknown_cell("?", ["a, b", "c"]).endswith("such as `a, b`")
-
-
 # --- some of the cells -------------------------------------------------------------------------------------
 
 
@@ -373,19 +360,16 @@ def test_only_keeps_the_cells_that_agree_with_an_entry(study):
     assert expanded.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
-def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study):
-    with pytest.raises(RecipeError) as caught:
-        study(LOSSES).only([{"rate": "0.4"}])
-    assert caught.value.problems[0].path == "--only rate"
-
-
 def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study):
     expanded = study(LOSSES)
     with pytest.raises(
         RecipeError, match=r"the axis `rate` has no label `0.4`"
     ) as caught:
         expanded.only([{"rate": "0.4"}, {"los": "pull"}])
-    assert len(caught.value.problems) == 2
+    assert [problem.path for problem in caught.value.problems] == [
+        "--only rate",
+        "--only los",
+    ]
     with pytest.raises(
         RecipeError, match="no cell of the study is among those asked for"
     ):
@@ -428,15 +412,6 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
     (cell,) = read_study("top.toml", plugins=plugins).runs
     data = cell.recipe.stage[0].data
     assert data.path == str(tmp_path / "axes" / "lines.txt")
-
-
-def test_the_cells_of_a_study_know_nothing_of_its_references(study):
-    references = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
-    text = f"{LOSSES}[study.references]\n{references}"
-    assert study(text).table.references["SBERT"].scores == {"gap": 1}
-    assert [cell.recipe.tables for cell in study(text).runs] == [
-        cell.recipe.tables for cell in study(LOSSES).runs
-    ]
 
 
 @pytest.mark.usefixtures("installed_toy")

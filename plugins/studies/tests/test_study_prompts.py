@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from sentbed import RecipeError
@@ -12,7 +10,6 @@ from sentbed.tools import load_plugins
 from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import to_json
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.selection import select
@@ -240,18 +237,8 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished):
     assert table.over == "Mean over 3 prompts and 3 seeds."
 
 
-def test_results_and_frames_have_a_column_for_the_prompt(finished):
+def test_a_frame_has_a_column_for_the_prompt(finished):
     data = read_data(finished)
-    tables = summarise(data)
-    results = json.loads(to_json(data, tables))
-    assert results["prompts"] == ["none", "a {text} z", "named"]
-    runs = {(run["prompt"], run["seed"]) for run in results["cells"][1]["runs"]}
-    assert len(runs) == 9
-    under = next(
-        table for table in results["tables"] if table["evaluator"] == "nearness"
-    )["prompts"]
-    assert [row["cell"] for row in under] == ["0.5", "0.02"]
-    assert under[1]["means"].keys() == {"none", "a {text} z", "named"}
     study = LoadedStudy(data)
     assert set(study.scores["prompt"]) == set(data.prompts)
     near = study.scores[

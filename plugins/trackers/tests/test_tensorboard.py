@@ -91,18 +91,6 @@ def test_a_run_that_is_killed_after_a_validation_and_resumed_shows_nothing_twice
     assert len(texts) == 1
 
 
-def test_a_directory_of_ones_own_gets_one_a_run(follow, tmp_path):
-    directory = tmp_path / "all"
-    tracker = TensorBoard(directory=str(directory))
-    run = follow(tracker.build())
-    run.start()
-    run.steps("nli", 1, 1)
-    run.finish()
-
-    scalars, _ = read(directory / "run")
-    assert "nli/loss" in scalars
-
-
 def test_numbers_that_are_not_finite_are_shown_as_such(follow, tmp_path):
     run = follow(TensorBoard().build())
     run.start()

@@ -313,11 +313,7 @@ def _task_prompt_misfits(
             f"the backbone `{encoder.backbone.name}` reads a second prompt, and a task has one; "
             "take `task_prompts` out"
         )
-    spellings: dict[str, str] = {}
     for key, prompt in task_prompts.items():
-        other = spellings.setdefault(key.lower(), key)
-        if other != key:
-            yield f"`{other}` and `{key}` are for the same texts, whatever their case; give one of them"
         if prompt.layers is not None:
             yield f"the prompt of `{key}` chooses `layers`; only the encoder's `prompt` can"
             continue

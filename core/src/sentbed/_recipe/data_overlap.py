@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import get_type_hints
@@ -47,26 +47,38 @@ def _files_of_part(part: DataSource | Evaluator) -> Iterator[Path]:
                 yield path
 
 
-def training_on_test_data(recipe: Recipe) -> Iterator[tuple[KeyPath, str]]:
-    """Yield a fault for each file of test data that a stage trains on, unless the recipe allows it."""
+def training_on_test_data(
+    recipe: Recipe,
+    identity: Callable[[Path], Hashable] = Path.resolve,
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a fault for each file of test data that a stage trains on, unless the recipe allows it.
+
+    `identity` tells files apart: by their resolved path or, so that a copy is found, by their content.
+    """
     if recipe.run.allow_overlap or not recipe.stage:
         return
-    evaluators = _evaluators_of_test_files(recipe)
+    tests = _test_files(recipe, identity)
+    if not tests:
+        return
     for index, stage in enumerate(recipe.stage):
         for path in files_of(stage.data):
-            evaluator = evaluators.get(path.resolve())
-            if evaluator is not None:
-                yield (
-                    ("stage", index, "data"),
-                    f"the stage trains on `{path}`, which is test data of the evaluation `{evaluator}`; train "
-                    "on other data, say in the evaluation that it is no test data (such as "
-                    '`split = "train"`), or set `allow_overlap = true` in `[run]`',
-                )
+            if identity(path) not in tests:
+                continue
+            evaluator, test_file = tests[identity(path)]
+            yield (
+                ("stage", index, "data"),
+                f"the stage trains on `{path}`, the test data `{test_file}` of the evaluation `{evaluator}`; "
+                "train on other data, say in the evaluation that it is no test data (such as "
+                '`split = "train"`), or set `allow_overlap = true` in `[run]`',
+            )
 
 
-def _evaluators_of_test_files(recipe: Recipe) -> dict[Path, str]:
-    """Return the name of the evaluator of each file with test data of `[[evaluate]]`, by its resolved path."""
-    evaluators: dict[Path, str] = {}
+def _test_files(
+    recipe: Recipe,
+    identity: Callable[[Path], Hashable],
+) -> dict[Hashable, tuple[str, Path]]:
+    """Return the evaluator and the path of each file with test data of `[[evaluate]]`, by its identity."""
+    tests: dict[Hashable, tuple[str, Path]] = {}
     for entry in recipe.evaluate:
         evaluator = entry.evaluator
         if evaluator.development:
@@ -76,5 +88,5 @@ def _evaluators_of_test_files(recipe: Recipe) -> dict[Path, str]:
             development = set(evaluator.development_files())
         for path in files_of(evaluator):
             if path not in development:
-                evaluators.setdefault(path.resolve(), evaluator.name)
-    return evaluators
+                tests.setdefault(identity(path), (evaluator.name, path))
+    return tests

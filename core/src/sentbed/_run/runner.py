@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import files_of
+from sentbed._recipe.data_overlap import files_of, training_on_test_data
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -323,10 +323,18 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     `recipe` is that of what the run does: it may have only the first stages.
 
     Raises:
+        RecipeError: if a stage trains on a copy of test data, and the recipe does not allow it.
         DataError: if data cannot be used.
     """
     remarks = context.evaluations.prepare(recipe)
-    choosing = {sha256(file) for file in _files_that_choose(recipe)}
+    digest = cache(sha256)
+    problems = []
+    for path, message in training_on_test_data(context.recipe, digest):
+        problems.append(context.recipe.problem(message, path))
+    if problems:
+        raise RecipeError(problems)
+
+    choosing = {digest(file) for file in _files_that_choose(recipe)}
     context.facts["chosen_on"] = sorted(choosing)
 
     if context.resumed is None:

@@ -171,7 +171,7 @@ class BuiltBackbone:
     """Dimension of a token state."""
     max_length: int
     """Largest input length in tokens that the position embeddings allow."""
-    origin: Mapping[str, Any]
+    origin: Mapping[str, Any] = MappingProxyType({})
     """Source of the weights and their hash, for the manifest."""
     shares_prefix: bool = False
     """Whether the result of `inference` accepts a prefix: `module(input_ids, attention_mask, prefix)`.

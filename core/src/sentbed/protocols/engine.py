@@ -296,7 +296,7 @@ class Engine:
     describes the contract, and `sentbed_testing` compares an engine with that of `cpu`.
     """
 
-    token_budget: int
+    token_budget: int = 8192
     """Number of tokens per batch with which this device encodes fastest."""
     device: Any = "cpu"
     """torch device for evaluators that train a classifier."""

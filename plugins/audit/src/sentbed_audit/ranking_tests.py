@@ -20,7 +20,6 @@ import pandas
 from numpy.typing import NDArray
 from sentbed_report.statistics.difference import holm
 from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.rank_intervals import rank_intervals
 
 from sentbed_audit.comparable_scores import ComparableScores
 from sentbed_audit.signed_ranks import signed_rank_p_values
@@ -149,6 +148,10 @@ def claims_of(
         tasks_of_type[name].append(task)
 
     pairs = compare_all(scores, revisions)
+    better = pairs.better()
+    # The best possible rank, and the worst one (Klein, Wright and Wieczorek, 2020).
+    lowest_ranks = 1 + better.sum(axis=0)
+    highest_ranks = len(better) - better.sum(axis=1)
     type_means = pandas.DataFrame(index=scores.index)
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
@@ -158,7 +161,9 @@ def claims_of(
         means=scores.mean(axis=1),
         mean_ranks=scores.rank(ascending=False).mean(axis=1),
         type_means=type_means,
-        rank_intervals=tuple(rank_intervals(pairs.better())),
+        rank_intervals=tuple(
+            zip(lowest_ranks.tolist(), highest_ranks.tolist(), strict=True)
+        ),
         pairs=pairs,
         neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
     )

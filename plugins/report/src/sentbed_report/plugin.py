@@ -55,7 +55,6 @@ def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md` and `report.json` (with intervals of the scores), and `tables/`."""
     from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
-    from sentbed_report.run_report import RunReport
     from sentbed_report.score_items import attach_items
     from sentbed_report.study.exports import write_tables
     from sentbed_report.write_report import write_report as write
@@ -65,10 +64,9 @@ def write_report(run: Run, data: ReportData) -> Path:
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
-    report = RunReport(**attrs.asdict(data, recurse=False))
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
-        report = attrs.evolve(report, scatters=())
-    summaries = run_summaries(report)
-    page = write(run.directory, report, summaries=summaries)
+        data = attrs.evolve(data, scatters=())
+    summaries = run_summaries(data)
+    page = write(run.directory, data, summaries=summaries)
     write_tables(run.directory, summaries)
     return page

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from sentbed.protocols import Score
+from sentbed.protocols import ReportData
 from sentbed.tools import plain, record_json
 
-from sentbed_report.run_report import RunReport
-from sentbed_report.score_intervals import ScoreInterval
+from sentbed_report.degenerate_scores import without_degenerate_values
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.score_interval import mean_interval
 
 
-def to_json(data: RunReport) -> str:
-    """Return the content of `report.json`."""
-    more: dict[str, Any] = {}
-    if data.intervals:
-        intervals = {id(interval.score): interval for interval in data.intervals}
-        more["scores"] = []
-        for score in data.scores:
-            more["scores"].append(_score(score, intervals.get(id(score))))
-    return record_json(data, more)
-
-
-def _score(score: Score, interval: ScoreInterval | None) -> dict[str, Any]:
-    record: dict[str, Any] = plain(score)
-    if interval is None:
-        return record
-    record["interval"] = interval.interval
-    if interval.change is not None:
-        record["change"] = {
-            "difference": interval.change.difference,
-            "interval": interval.change.interval,
-            "p_value": interval.change.p_value,
-        }
-    return record
+def to_json(data: ReportData) -> str:
+    """Return the content of `report.json`; a score that has items also has its 95 % interval over them."""
+    scores = []
+    measured = without_degenerate_values(data.scores)
+    for score, with_value in zip(data.scores, measured, strict=True):
+        record: dict[str, Any] = plain(score)
+        interval, _ = mean_interval(CellScores({(0, ""): (with_value,)}))
+        if interval is not None:
+            record["interval"] = interval
+        scores.append(record)
+    return record_json(data, {"scores": scores})

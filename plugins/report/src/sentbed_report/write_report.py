@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentbed.helpers import write_atomic
-
-from sentbed_report.run_report import RunReport
+from sentbed.protocols import ReportData
 
 if TYPE_CHECKING:
     from sentbed_report.study.summary_tables import Summary
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def write_report(
     directory: Path,
-    data: RunReport,
+    data: ReportData,
     summaries: Sequence[Summary] | None = None,
 ) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.

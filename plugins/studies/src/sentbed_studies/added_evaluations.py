@@ -75,11 +75,7 @@ def _contents(evaluations: Sequence[EvaluationKey]) -> dict[str, Content]:
 
 
 def evaluations_before_training(run: Path) -> list[str]:
-    """Return the keys of the evaluations before training in the `keys.json` of a run.
-
-    Raises:
-        OSError, ValueError, LookupError, TypeError: if the file cannot be read (`UNREADABLE`).
-    """
+    """Return the keys of the evaluations before training in the `keys.json` of a run."""
     keys = read_json(run / KEYS)
     return list(keys["evaluations"][: keys["starts"]])
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentbed_report.formatting import count, duration
-from sentbed_report.study.read_cell_run import missing_evaluations
+from sentbed_report.formatting import duration
 from sentbed_report.study.read_study_directory import status_of
 from sentbed_report.study.study_data import CellRun, StudyData
 
@@ -136,8 +135,7 @@ def status_lines(data: StudyData) -> Iterator[str]:
         line = f"  {run}: {run.status}"
         if run.status == "finished" and run.seconds is not None:
             line += f" in {duration(run.seconds)}"
-        details = [_activity_of(run, data), run.error, _missing(run, data)]
-        for detail in details:
+        for detail in (_activity_of(run, data), run.error):
             if detail:
                 line += f": {detail}"
         yield line
@@ -165,13 +163,3 @@ def _activity_of(run: CellRun, data: StudyData) -> str:
     if run.directory is None or data.directory is None:
         return ""
     return activity(data.directory / run.directory)
-
-
-def _missing(run: CellRun, data: StudyData) -> str:
-    """Return how many evaluations of the recipe a finished run lacks; empty if it lacks none."""
-    if run.status != "finished" or run.directory is None or data.directory is None:
-        return ""
-    missing = missing_evaluations(data.directory / run.directory, run.evaluations or ())
-    if not missing:
-        return ""
-    return f"without {count(len(missing), 'evaluation')} of the recipe"

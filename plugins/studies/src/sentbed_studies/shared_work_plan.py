@@ -124,13 +124,18 @@ class Work:
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Tasks of all runs, without those of shared stages."""
-        return tuple(task for bundle in self.bundles for task in bundle.tasks)
+        tasks: list[Task] = []
+        for bundle in self.bundles:
+            tasks += bundle.tasks
+        return tuple(tasks)
 
     @property
     def shared_stages(self) -> list[Task]:
         """Tasks of shared stages, those with fewer stages first."""
-        tasks = dict.fromkeys(shared for task in self.tasks for shared in task.before)
-        return sorted(tasks, key=lambda task: task.stages or 0)
+        shared: dict[Task, None] = {}
+        for task in self.tasks:
+            shared.update(dict.fromkeys(task.before))
+        return sorted(shared, key=lambda task: task.stages or 0)
 
     def only(self, entries: Entries) -> Work:
         """Return the work of the cells that match one of `entries`; all of it if there are no entries."""

@@ -114,9 +114,10 @@ class Study:
     @property
     def reasons(self) -> dict[str, str]:
         """Name of each excluded cell -> why it cannot work."""
-        return {
-            excluded.cell.name: " ".join(excluded.reasons) for excluded in self.excluded
-        }
+        reasons = {}
+        for excluded in self.excluded:
+            reasons[excluded.cell.name] = " ".join(excluded.reasons)
+        return reasons
 
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells, excluded ones too, that match one of `entries`.

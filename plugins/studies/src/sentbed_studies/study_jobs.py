@@ -27,11 +27,7 @@ from sentbed.tools import (
     run_in,
     train_first_stages,
 )
-from sentbed_report.study.read_cell_run import (
-    KEYS,
-    UNREADABLE,
-    manifest_status,
-)
+from sentbed_report.study.read_cell_run import KEYS, manifest_status
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 
 from sentbed_studies.added_evaluations import (
@@ -195,10 +191,7 @@ def _files_of_begun_run(run: Path, task: Task) -> dict[str, str] | None:
         return {}
     finished = None
     if any((run / STATES).glob("*")):
-        try:
-            finished = evaluations_before_training(run)
-        except UNREADABLE:
-            return None
+        finished = evaluations_before_training(run)
     return {KEYS: keys_json(task.content, task.evaluations, finished)}
 
 

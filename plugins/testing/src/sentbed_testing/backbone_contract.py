@@ -73,10 +73,9 @@ class BackboneContract(ComponentContract):
         return built_backbone(component)
 
     def test_width(self, backbone: BuiltBackbone) -> None:
-        """A built backbone has a width, a maximum length and an origin, and its states have that width."""
+        """A built backbone has a width and a maximum length, and its states have that width."""
         assert backbone.width > 0
         assert backbone.max_length > 0
-        assert backbone.origin
 
         ids, mask = token_batch(backbone)
         with torch.no_grad():

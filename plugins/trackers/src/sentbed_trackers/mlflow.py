@@ -7,7 +7,6 @@ import os
 import re
 import time
 import tomllib
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST_PARAMETER = 6000
 """MLflow's limit for the number of characters in a parameter's value."""
-_LONGEST_QUEUE = 1000
-"""Number of steps that may wait in MLflow's queue before a run waits for the service."""
 _LONGEST_NAME = 250
 """MLflow's limit for the number of characters in a name."""
 
@@ -45,10 +42,6 @@ class MLflow(Tracker):
     environment variables, not here, since a recipe is copied into every run."""
     experiment: str = attrs.field(default="sentbed", validator=min_len(1))
     """Name of the experiment in MLflow; it is created if it does not exist."""
-    run_name: str | None = None
-    """Name of the run in MLflow; default: the name of the run directory."""
-    tags: Mapping[str, str] = attrs.field(factory=dict)
-    """Further tags of the run in MLflow."""
 
     def check(self) -> Iterator[str]:
         """Return a problem if MLflow is not installed."""
@@ -66,8 +59,8 @@ class MLflowTracker(SeriesTracker):
         self._settings = settings
         self._client: Any = None
         self._id = ""
-        self._sent: deque[Any] = deque()
-        """What MLflow's queue returned for each of the last steps, to wait for."""
+        self._sent: list[Any] = []
+        """What MLflow's queue returned for each step, to wait for at the end."""
 
     @hookimpl
     def run_started(self, run: Run) -> Mapping[str, Any]:
@@ -112,8 +105,6 @@ class MLflowTracker(SeriesTracker):
         self._sent.append(
             self._client.log_batch(self._id, metrics=metrics, synchronous=False)
         )
-        if len(self._sent) > _LONGEST_QUEUE:
-            self._sent.popleft().wait()
 
     def _connect(self, run: Run) -> None:
         # MLflow reads this variable on import. There is no telemetry unless the user has set it.
@@ -136,9 +127,8 @@ class MLflowTracker(SeriesTracker):
             experiment_id = client.create_experiment(settings.experiment)
 
         directory = run.directory.resolve()
-        tags = {"sentbed.directory": str(directory), **settings.tags}
-        name = settings.run_name or directory.name
-        started = client.create_run(experiment_id, run_name=name, tags=tags)
+        tags = {"sentbed.directory": str(directory)}
+        started = client.create_run(experiment_id, run_name=directory.name, tags=tags)
         self._id = started.info.run_id
 
         recipe = (run.directory / "resolved.toml").read_text(encoding="utf-8")
@@ -151,7 +141,7 @@ class MLflowTracker(SeriesTracker):
     def _name(self) -> str:
         """Name of the tracker's facts; a recipe may have several trackers, each with a run of its own."""
         settings = self._settings
-        parts = ("mlflow", settings.uri, settings.experiment, settings.run_name)
+        parts = ("mlflow", settings.uri, settings.experiment)
         return " ".join(filter(None, parts))
 
     def _facts(self) -> Mapping[str, Any]:

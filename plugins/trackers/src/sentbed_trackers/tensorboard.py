@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed import FilePath, hookimpl
+from sentbed import hookimpl
 from sentbed.protocols import Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
@@ -17,12 +17,16 @@ from sentbed_trackers.metric_series import SeriesTracker, missing
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
+DIRECTORY = "tensorboard"
+"""Subdirectory of a run directory that has the event files."""
+STATE = "tensorboard"
+"""Name under which a checkpoint stores the lengths of the event files."""
 _FLUSH_SECONDS = 10
 
 
 @attrs.frozen
 class TensorBoard(Tracker):
-    """Writes event files for TensorBoard: every number of the run, and its recipe.
+    """Writes event files for TensorBoard into the run directory: every number of the run, and its recipe.
 
     `tensorboard --logdir runs` shows them. They are written by TensorBoard's event writer, without a tensor
     library. A resumed run truncates them to what they were at the checkpoint, since later events happen again.
@@ -30,24 +34,19 @@ class TensorBoard(Tracker):
 
     name: ClassVar[str] = "tensorboard"
 
-    directory: FilePath | None = None
-    """Directory in which each run has a subdirectory, named after the run directory. Default: the events are
-    written to `tensorboard` in the run directory."""
-
     def check(self) -> Iterator[str]:
         """Return a problem if TensorBoard is not installed."""
         return missing("tensorboard", self.name)
 
     def build(self) -> TensorBoardTracker:
         """Return the tracker, which opens an event file when the run starts."""
-        return TensorBoardTracker(self.directory)
+        return TensorBoardTracker()
 
 
 class TensorBoardTracker(SeriesTracker):
     """Writes the event files of one run."""
 
-    def __init__(self, parent: str | None) -> None:
-        self._parent = parent
+    def __init__(self) -> None:
         self._directory = Path()
         """Directory with the event files: one of each process that has worked on the run."""
         self._writer: Any = None
@@ -67,8 +66,8 @@ class TensorBoardTracker(SeriesTracker):
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Truncate the event files to the lengths that they had at the checkpoint, and open a new one."""
-        lengths = states.get(self._name, {})
-        for file in self._directory_of(run).glob("*"):
+        lengths = states.get(STATE, {})
+        for file in (run.directory / DIRECTORY).glob("*"):
             length = lengths.get(file.name, 0)
             os.truncate(file, min(length, file.stat().st_size))
         self._open(run)
@@ -82,7 +81,7 @@ class TensorBoardTracker(SeriesTracker):
         lengths = {}
         for file in self._directory.iterdir():
             lengths[file.name] = file.stat().st_size
-        return self._name, lengths
+        return STATE, lengths
 
     @hookimpl
     def run_finished(self) -> None:
@@ -106,21 +105,10 @@ class TensorBoardTracker(SeriesTracker):
 
         self._add(step, summary=summary)
 
-    @property
-    def _name(self) -> str:
-        """Name of the tracker in a checkpoint; a recipe may have several, each with another directory."""
-        return f"tensorboard {self._parent or ''}".strip()
-
-    def _directory_of(self, run: Run) -> Path:
-        """Return the directory for the event files of a run."""
-        if self._parent is None:
-            return run.directory / "tensorboard"
-        return Path(self._parent) / run.directory.resolve().name
-
     def _open(self, run: Run) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self._directory = self._directory_of(run)
+        self._directory = run.directory / DIRECTORY
         self._writer = EventFileWriter(str(self._directory), flush_secs=_FLUSH_SECONDS)
 
     def _add(self, step: int, **content: Any) -> None:

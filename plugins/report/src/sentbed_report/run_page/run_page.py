@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from sentbed.protocols import ReportSection
+from sentbed.protocols import ReportData, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.geometry import geometry_plots, scores_of_run
@@ -24,7 +24,6 @@ from sentbed_report.run_page.scores_section import (
     scores_section,
 )
 from sentbed_report.run_page.training_section import training_section
-from sentbed_report.run_report import RunReport
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
@@ -39,7 +38,7 @@ _STATUS = {
 UNTRAINED = "training did not help: no validation beat the initial score, so the initial weights were kept"
 
 
-def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
+def run_page(data: ReportData, summaries: Sequence[Summary] | None = None) -> Page:
     """Return the content of a run's report; `summaries` are its tables, by default computed from `data`."""
     if summaries is None:
         summaries = run_summaries(data)
@@ -68,7 +67,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
     )
 
 
-def _summary_line(data: RunReport) -> str:
+def _summary_line(data: ReportData) -> str:
     """Return a line that sums up the run: what was measured, when, and for how long."""
     parts = [count(len(data.scores), "score")]
     if data.expected:
@@ -78,7 +77,7 @@ def _summary_line(data: RunReport) -> str:
     return f"{', '.join(parts)}; started {started}, took {duration(data.seconds)}."
 
 
-def _answer(data: RunReport) -> Iterator[AnswerLine]:
+def _answer(data: ReportData) -> Iterator[AnswerLine]:
     """Yield the lines at the top of the page: untrained weights, missed numbers, warnings."""
     kept_steps = {stage.best_step for stage in data.stages}
     if kept_steps == {0}:
@@ -99,7 +98,7 @@ def _answer(data: RunReport) -> Iterator[AnswerLine]:
         title = ""
 
 
-def _error(data: RunReport) -> Section | None:
+def _error(data: ReportData) -> Section | None:
     if not data.error:
         return None
     return Section("Error", texts=[Text(data.error)], is_open=True)
@@ -122,7 +121,7 @@ def _plugin_section(section: ReportSection) -> Section:
     return Section(section.title, tables=[table], notes=notes)
 
 
-def _figures(data: RunReport) -> Section | None:
+def _figures(data: ReportData) -> Section | None:
     plots = similarity_plots(data.scatters)
     plots += geometry_plots(scores_of_run(data.name, "", data.scores))
     if not plots:
@@ -130,7 +129,7 @@ def _figures(data: RunReport) -> Section | None:
     return Section("Figures", count(len(plots), "figure"), plots=plots)
 
 
-def _record(data: RunReport) -> Section | None:
+def _record(data: ReportData) -> Section | None:
     texts = []
     if data.recipe_toml:
         texts.append(Text(data.recipe_toml, "toml", "Resolved recipe"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from sentbed.protocols import START
+from sentbed.protocols import START, ReportData
 
 from sentbed_report.formatting import interval_text, sign_of, signed
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.run_report import RunReport
 from sentbed_report.statistics.difference import judge
 from sentbed_report.statistics.score_interval import mean_interval
 from sentbed_report.study.build_summary_tables import summarise
@@ -20,7 +19,7 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header
 
 
-def run_summaries(data: RunReport) -> tuple[Summary, ...]:
+def run_summaries(data: ReportData) -> tuple[Summary, ...]:
     """Return the tables of a run with one row per encoder; an encoder before training has its own row."""
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     cell = CellInfo(data.name, {}, (run,))
@@ -28,7 +27,7 @@ def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     return summarise(study, start=True)
 
 
-def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | None:
+def scores_section(data: ReportData, summaries: Sequence[Summary]) -> Section | None:
     """Return the section with the scores of a run, a row per task and metric; None if it has no tables."""
     if not summaries:
         return None

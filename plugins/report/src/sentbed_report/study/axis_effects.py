@@ -68,11 +68,13 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
         if not axes or not has_finished or not summary.columns[-1].ranked:
             continue
         effects = tuple(_effect_of_axis(data, axis, summary) for axis in axes)
+
         family = {}
         for effect in effects:
             for label in effect.labels:
                 if label.judged.corrected is None:
                     family[effect.axis, label.label] = label.judged
+
         family = corrected(family)
         for effect in effects:
             for label in effect.labels:
@@ -92,7 +94,9 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
             if label != reference and context in cells[reference]:
                 pairs.append((cells[reference][context], row))
         if pairs:
-            effects.append(LabelEffect(label, _test(data, summary, pairs)))
+            test = _test(data, summary, pairs)
+            effects.append(LabelEffect(label, test))
+
     together = together_with(data, axis)
     return AxisEffect(axis.name, reference, tuple(effects), together)
 

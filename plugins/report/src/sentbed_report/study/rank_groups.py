@@ -103,6 +103,7 @@ def rank_groups(
             left.append((row.name, row.why_not_compared))
         else:
             rows.append(row)
+
     if number_finished < 2:
         return None
     if len(rows) > MOST_ROWS:
@@ -118,6 +119,7 @@ def rank_groups(
             reasons_of_rows |= dict.fromkeys(reasons)
         else:
             compared.append(row)
+
     if len(compared) < 2:
         reason = "; ".join(reasons_of_rows) or "fewer than two rows can be compared"
         return RankGroups((), tuple(left), reason)
@@ -151,6 +153,7 @@ def _grouped(
         winner, loser = second.name, first.name
         if is_second_lower != column.lower:
             winner, loser = loser, winner
+
         better[loser].append(winner)
         worse[winner].append(loser)
 

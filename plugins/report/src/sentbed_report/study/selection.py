@@ -103,9 +103,11 @@ class Selection:
         score = number(self.score, digits)
         if self.std is not None:
             score += f" ± {number(self.std, digits)}"
+
         seeds = count(self.seeds, "seed")
         if self.prompts:
             seeds = f"{count(self.prompts, 'prompt')} and {seeds}"
+
         so_far = ""
         if not self.complete:
             so_far = " so far"
@@ -138,7 +140,8 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
     if selection is None or data.decide is None or not selection.cell:
         return selection
 
-    cell = next(cell for cell in data.cells if cell.name == selection.cell)
+    (cell,) = [cell for cell in data.cells if cell.name == selection.cell]
+
     confidence = 1 - (1 - CONFIDENCE) / selection.among
     with_fresh_seeds = attrs.evolve(cell, runs=cell.confirmation)
     if with_fresh_seeds.status == "finished" and len(with_fresh_seeds.seeds) > 1:

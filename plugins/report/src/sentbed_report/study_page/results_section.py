@@ -158,8 +158,11 @@ def wide_table(summaries: Sequence[Summary]) -> Table:
             key = row.headers[:2]
             rows.setdefault(key, row)
             numbers[key].update(enumerate(row.cells, start=len(columns)))
+        group = ""
+        if len(tables) > 1:
+            group = _group(summary)
         for column in table.columns:
-            columns.append(attrs.evolve(column, group=_group(summary)))
+            columns.append(attrs.evolve(column, group=group))
 
     headers = []
     for place, header in enumerate(tables[0].headers):

@@ -27,7 +27,12 @@ def escape(text: str) -> str:
 
 def to_markdown(table: Table) -> str:
     """Return a table with its notes as Markdown; the best value is bold, the second best in italics."""
-    before, of_columns = headings(table)
+    heading, _ = headings(table)
+    for column in table.columns:
+        name = column.heading
+        if column.group:
+            name = f"{column.group}: {name}"
+        heading.append(name)
     numbers = set()
     rows = []
     for row in table.rows:
@@ -42,8 +47,7 @@ def to_markdown(table: Table) -> str:
     blocks = []
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
-    heading = list(map(escape, [*before, *of_columns]))
-    blocks.append(markdown_table(heading, rows, numbers))
+    blocks.append(markdown_table(list(map(escape, heading)), rows, numbers))
     blocks += map(escape, table.notes)
     blocks += map(escape, legend(table, "Bold", "italics"))
     return "\n\n".join(blocks) + "\n"
