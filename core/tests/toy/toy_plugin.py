@@ -26,7 +26,6 @@ from sentbed import (
     protocols,
 )
 from sentbed._encoder.batching import pad
-from sentbed._run.report_json import record_json
 from sentbed.protocols import (
     Backbone,
     BuiltBackbone,
@@ -152,7 +151,6 @@ def quicken(patch):
 
     def write(directory, data, **_):
         (directory / "report.html").touch()
-        (directory / "report.json").write_text(record_json(data))
         return directory / "report.html"
 
     if find_spec("sentbed_report") is not None:

@@ -6,13 +6,9 @@ import json
 import math
 
 import attrs
-import pytest
-from scipy import stats
 from sentbed.protocols import ExpectedRow, StageCurve
-from sentbed_common import item_score
-from sentbed_report.report_json import to_json
+from sentbed.tools import record_json
 from toy_run_report import EMPTY, full, score
-from toy_study import hits
 
 PROTOCOL = {
     "encoder": {},
@@ -21,7 +17,7 @@ PROTOCOL = {
 
 
 def test_json_has_its_keys():
-    document = json.loads(to_json(full()))
+    document = json.loads(record_json(full()))
 
     assert list(document) == [
         *("name", "status", "error", "warnings", "started", "seconds"),
@@ -41,18 +37,6 @@ def test_json_has_its_keys():
     assert document["stages"][0]["best_step"] == 20
 
 
-def test_json_has_intervals_where_scores_have_items():
-    items = hits(0.7, 1)
-    measured = attrs.evolve(score("MR", item_score(items)), items=items)
-    bare = score("CR", 50.0)
-    constant = attrs.evolve(measured, degenerate="one class")
-    data = attrs.evolve(EMPTY, scores=(measured, bare, constant))
-    first, *others = json.loads(to_json(data))["scores"]
-    test = stats.ttest_1samp(100 * items.x, 0)
-    assert first["interval"] == pytest.approx(list(test.confidence_interval()))
-    assert not any("interval" in other for other in others)
-
-
 def test_json_has_null_for_what_is_not_finite():
     def refuse(constant):
         raise AssertionError(constant)
@@ -65,7 +49,7 @@ def test_json_has_null_for_what_is_not_finite():
         stages=(StageCurve("s", [1], [math.nan], [math.inf], [(1, math.nan)]),),
         manifest={"x": [math.nan]},
     )
-    document = json.loads(to_json(data), parse_constant=refuse)
+    document = json.loads(record_json(data), parse_constant=refuse)
 
     assert document["seconds"] is None
     assert document["scores"][0]["value"] is None

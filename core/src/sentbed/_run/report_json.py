@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,8 @@ def write_report(
     return next(iter(pages), record)
 
 
-def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
-    """Return the text of `report.json`. `more` has further keys. NaN and infinite numbers become null."""
+def record_json(data: ReportData) -> str:
+    """Return the text of `report.json`. NaN and infinite numbers become null."""
     document = {
         "name": data.name,
         "status": data.status,
@@ -54,7 +53,6 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
     }
     if data.sections:
         document["sections"] = {section.key: section for section in data.sections}
-    document.update(more or {})
     text = json.dumps(
         plain(document),
         indent=2,

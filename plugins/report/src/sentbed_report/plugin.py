@@ -52,7 +52,7 @@ def tracker_state() -> tuple[str, Mapping[str, Any]]:
 
 @hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
-    """Write `report.html`, `report.md` and `report.json` (with intervals of the scores), and `tables/`."""
+    """Write `report.html`, `report.md` and `tables/`."""
     from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.score_items import attach_items

@@ -1,4 +1,4 @@
-"""Writing of a run's report: `report.json`, `report.md` and `report.html`."""
+"""Writing of a run's report: `report.md` and `report.html`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_report(
     data: ReportData,
     summaries: Sequence[Summary] | None = None,
 ) -> Path:
-    """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of `report.html`.
+    """Write `report.md` and `report.html` into `directory`; return the path of `report.html`.
 
     `summaries` are the result of `run_summaries`, if it has been computed already.
 
@@ -27,12 +27,10 @@ def write_report(
     """
     from sentbed_report.page.markdown import page_markdown
     from sentbed_report.page.report_page import page_html
-    from sentbed_report.report_json import to_json
     from sentbed_report.run_page.run_page import run_page
 
-    # The numbers are written first, so that they are on disk even if a figure cannot be drawn.
-    write_atomic(directory / "report.json", to_json(data))
     page = run_page(data, summaries)
+    # `report.md` is written first, so that the tables are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
     write_atomic(directory / "report.html", page_html(page))
     return directory / "report.html"
