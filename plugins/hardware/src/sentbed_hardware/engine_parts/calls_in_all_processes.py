@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import io
+import os
 import pickle
 import signal
 import sys
@@ -111,6 +112,7 @@ class Lead:
         error: Exception | None = None
         result = None
         self.broken = self.calling = True
+
         try:
             _send(Call(operation, arguments, self._calls, list(objects)), objects)
             result = operation(*arguments)
@@ -139,13 +141,18 @@ class Lead:
             RunError: if a process has ended or does not come to the end of the call.
         """
         outcomes: list[Any] = [None] * self.processes.world
+        limit = WITHIN_A_CALL
+        if error is not None:
+            limit = PATIENCE
+
         try:
-            dist.monitored_barrier(timeout=_limit(error))
+            dist.monitored_barrier(timeout=limit)
             dist.gather_object(None, outcomes)
         except RuntimeError as missing:
             if threading.current_thread() is threading.main_thread():
                 # torchrun sends SIGTERM to the other processes, but this one must finish the run.
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
             why = str(error or missing).splitlines()[0]
             raise RunError(
                 f"a process has ended or failed ({why}); {REMEDY}"
@@ -159,14 +166,6 @@ class Lead:
             with suppress(RuntimeError):
                 _send(None, {})
                 dist.destroy_process_group()
-
-
-def _limit(failure: object) -> timedelta:
-    """Return how long to wait for the other processes at the end of a call; `failure` is None if it succeeded."""
-    if failure is None:
-        return WITHIN_A_CALL
-
-    return PATIENCE
 
 
 def is_shared_object(result: object) -> bool:
@@ -210,15 +209,27 @@ def _report(outcome: Outcome) -> None:
     """Send the outcome of a call to the first process.
 
     Raises:
-        SystemExit: if the first process does not come to the end of the call.
+        SystemExit: if the first process has ended.
     """
+    # If the call has failed in this process alone, the first one waits for it in the middle of the call.
+    end = threading.Timer(PATIENCE.total_seconds(), _end, [outcome.failure])
+    end.daemon = True
+    if outcome.failure is not None:
+        end.start()
+
     try:
-        dist.monitored_barrier(timeout=_limit(outcome.failure))
+        dist.monitored_barrier(timeout=WITHIN_A_CALL)
         dist.gather_object(outcome)
     except RuntimeError:
-        if outcome.failure is not None:
-            print(f"error: {outcome.failure}", file=sys.stderr)
         sys.exit(FAILED)
+    finally:
+        end.cancel()
+
+
+def _end(failure: str) -> None:
+    """Print why a call has failed, and end this process, in whatever operation its main thread is."""
+    print(f"error: {failure}", file=sys.stderr, flush=True)
+    os._exit(FAILED)
 
 
 class _CallPickler(pickle.Pickler):
