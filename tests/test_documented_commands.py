@@ -27,7 +27,7 @@ from sentbed_studies.study_command import entries
 pytestmark = pytest.mark.slow
 
 EXEMPT = {
-    r"sentbed data get": "downloads: test_find_collections.py of sentbed-data, from its own server",
+    r"sentbed data get": "downloads: test_data_command.py of sentbed-data, from its own server",
     r"sentbed doctor": "says what a machine has: test_doctor_command.py",
     r"sentbed run .*--resume": "needs a run that was stopped: test_resume.py",
     r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",

@@ -268,7 +268,6 @@ def test_every_distribution_is_for_the_same_python():
 
 MESSAGES = {
     "sentbed-backbones": "not_installed",
-    "sentbed-data": "require_package",
 }
 """The function of a distribution that says what to install; its last arguments are packages and the extra."""
 

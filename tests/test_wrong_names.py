@@ -76,22 +76,6 @@ def test_an_unknown_command_leads_to_a_known_one(name, ours):
     assert f"there is no command `{name}`. Did you mean `{ours}`?" in refusal(name)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize(
-    ("name", "setting", "content"),
-    [
-        ("pairs.csv", "stage.triplets.data={{use='pairs',path='{}'}}", "anchor,positive\na b,c d\n"),
-        ("dev.tsv", "evaluate.0.path={}", "0.5\ta b\tc d\n4\te f\tg h\n"),
-    ],
-)  # fmt: skip
-def test_data_in_utf_16_is_named_as_such(encoding, name, setting, content, tmp_path):
-    file = tmp_path / name
-    file.write_bytes(content.encode(encoding))
-    problem = refused_setting(setting.format(file))
-    assert problem.startswith("this file is in UTF-16, expected UTF-8; ")
-    assert f"@ {file}:1" in problem
-
-
 @pytest.fixture
 def run_directory(tmp_path):
     """Return a directory with the files of a run by which its encoder and the encoder's model are known."""

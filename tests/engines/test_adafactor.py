@@ -146,17 +146,17 @@ def steps_on_torch(settings):
 def steps_on_jax(settings):
     """Take the steps as the trainer does; the state passes through NumPy in between."""
     import jax
-    from sentbed_tpu._jax.optax_optimizers import build_optax
+    from sentbed_tpu._jax.optax_optimizers import optax_form
 
     parameters = jax.tree.map(jax.numpy.asarray, initial_weights())
-    transform = build_optax(settings.optimizer, SHAPES)
+    transform = optax_form(settings.optimizer, SHAPES)
     state = transform.init(parameters)
     weights = []
     for step, gradient in enumerate(gradients()):
         if step == STEPS_BEFORE_SAVING:
             leaves, structure = jax.tree.flatten(state)
             restored = [jax.numpy.asarray(np.asarray(leaf).copy()) for leaf in leaves]
-            transform = build_optax(settings.optimizer, SHAPES)
+            transform = optax_form(settings.optimizer, SHAPES)
             state = jax.tree.unflatten(structure, restored)
         rate = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
         updates, state = transform.update(

@@ -43,7 +43,7 @@ def data():
         [
             sources["dropout"](path="hub:a/b"),
             sources["synonyms"](path="a.txt"),
-            sources["nsp"](path="a.txt", format="text"),
+            sources["nsp"](path="a.txt"),
         ]
     )
 

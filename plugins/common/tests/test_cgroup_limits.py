@@ -37,6 +37,7 @@ def test_of_nested_groups_the_smallest_limit_holds(group):
         "a/cpu.max": "400000 100000\n",
         "a/b/cpu.max": "150000 100000\n",
     }
+
     group("0::/a/b\n", files)
     assert limits.memory_limit() == 4 * GIB
     assert limits.core_quota() == 1.5

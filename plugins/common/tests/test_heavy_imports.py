@@ -39,4 +39,5 @@ def test_an_import_that_fails_does_so_with_the_collector_on(module):
     module.write_text("import a_module_that_is_not_there\n")
     with pytest.raises(ModuleNotFoundError, match="a_module_that_is_not_there"):
         import_heavy(module.stem)
+
     assert gc.isenabled()

@@ -11,6 +11,7 @@ def test_a_lock_is_seen_while_it_is_held(tmp_path):
     path = tmp_path / "a.lock"
     with locked(path):
         assert is_locked(path)
+
     assert not is_locked(path)
 
 
@@ -29,5 +30,6 @@ def test_a_study_that_may_only_be_read_is_looked_at(tmp_path):
     path = tmp_path / "locks" / "a.lock"
     with locked(path):
         pass
+
     path.chmod(0o444)
     assert not is_locked(path)

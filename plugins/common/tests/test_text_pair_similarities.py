@@ -67,6 +67,7 @@ class Encoder(TextEncoder):
         vectors = []
         for text in texts:
             vectors.append(TABLE[text])
+
         return np.array(vectors, np.float32)
 
 
@@ -92,12 +93,14 @@ class TokenEncoder(Encoder):
 def test_pairs_are_compared_as_their_encoder_says(similarity, expected):
     vectors = Vectors({"pairs": PAIRS}, Encoder(similarity))
     similarities = pair_similarities(vectors, "pairs")
+
     assert similarities.dtype == np.float64
     np.testing.assert_allclose(similarities, expected, atol=1e-12)
 
 
 def test_token_vectors_are_compared_by_their_similarity():
     vectors = Vectors({"pairs": PAIRS}, TokenEncoder(FirstTokens()))
+
     assert pair_similarities(vectors, "pairs").tolist() == [3.0, 2.0, 0.0]
 
 

@@ -112,7 +112,8 @@ def test_bytes_that_are_not_utf8_are_an_error_with_their_line(
     with pytest.raises(DataError) as caught:
         encode_file(source)
     assert str(caught.value) == (
-        f"byte 0xe9 (number 4 of the line) is not utf-8; convert the file to UTF-8 @ {source}:3"
+        f"byte 0xe9 (number 4 of the line) is not utf-8; convert the file to UTF-8, or name "
+        f"its encoding @ {source}:3"
     )
     assert not (tmp_path / "out.npy").exists()
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sentbed_data.readers import columns_of_rows, read_rows
 
 
 @pytest.fixture
@@ -23,16 +23,6 @@ def put(tmp_path):
 
 
 @pytest.fixture
-def read_columns():
-    """Read the columns `names` of a file or a data set."""
-
-    def read(location, names, **options):
-        return columns_of_rows(read_rows(location, names, **options), len(names))
-
-    return read
-
-
-@pytest.fixture
 def real():
     """Return the location of real data, or skip the test."""
 
@@ -40,6 +30,7 @@ def real():
         root = os.environ.get("SENTBED_DATA")
         if not root or not (Path(root) / name).exists():
             pytest.skip(f"needs real data: set SENTBED_DATA to a directory with {name}")
+
         return f"data:{name}"
 
     return location
@@ -72,14 +63,56 @@ PARTS_OF_SPEECH = {
 """Name in the files' names -> number and letter in the files."""
 
 
+TAGGED = (
+    "The/DT big/JJ house/NN ,/, soon/RB !/.",
+    "The/DT houses/NNS saw/VBD a/DT number/NN ./.",
+    "Big/JJ HOUSE/NN",
+    "BIG/JJ garden/NN seen/VBN on/IN earth/NN ./.",
+)
+
+
 @pytest.fixture
-def wordnet(tmp_path):
-    """A lexicon of a dozen senses, in WordNet's own file format (wndb(5), cntlist(5))."""
-    directory = tmp_path / "dict"
-    directory.mkdir()
+def nltk_data(tmp_path, monkeypatch):
+    """NLTK's data: a lexicon of a dozen senses, and a tagger that is trained on the words of the tests."""
+    import nltk
+
+    root = tmp_path / "nltk_data"
+    monkeypatch.setattr(nltk.data, "path", [str(root)])
+    write_wordnet(root / "corpora" / "wordnet")
+    write_tagger(root / "taggers" / "averaged_perceptron_tagger_eng")
+    return root
+
+
+def write_tagger(directory):
+    """Train a tagger, and write it in NLTK's own format."""
+    from nltk.tag.perceptron import PerceptronTagger
+
+    sentences = []
+    for line in TAGGED * 30:
+        sentences.append([tuple(pair.rsplit("/", 1)) for pair in line.split()])
+
+    trained = PerceptronTagger(load=False)
+    trained.train(sentences)
+    directory.mkdir(parents=True)
+    parts = {
+        "weights": trained.model.weights,
+        "tagdict": trained.tagdict,
+        "classes": sorted(trained.classes),
+    }
+
+    for name, part in parts.items():
+        (directory / f"{directory.name}.{name}.json").write_text(json.dumps(part))
+
+
+def write_wordnet(directory):
+    """Write a lexicon in WordNet's own file format (wndb(5), cntlist(5))."""
+    directory.mkdir(parents=True)
+    names = "".join(f"{number:02d}\tname\t1\n" for number in range(45))
+    (directory / "lexnames").write_text(names)
+    (directory / "index.sense").write_text("")
     counts = []
     for part, (number, letter) in PARTS_OF_SPEECH.items():
-        data = "  1 A lexicon for tests.  \n"
+        data = "  1 A lexicon for tests; WordNet 3.0 Copyright  \n"
         index = defaultdict(list)
         frames = ""
         exceptions = ""
@@ -95,6 +128,7 @@ def wordnet(tmp_path):
                 starts = index[word.lower()]
                 if start not in starts:
                     starts.append(start)
+
                 if count:
                     key = f"{word.lower()}%{number}:{sense:02d}:00::"
                     counts.append(f"{key} {len(starts)} {count}\n")
@@ -102,7 +136,7 @@ def wordnet(tmp_path):
             data += f"{start:08d} {sense:02d} {letter} {len(words):02x} {lemmas}"
             data += f" 000{frames} | a sense  \n"
 
-        lines = "  1 A lexicon for tests.  \n"
+        lines = "  1 A lexicon for tests; WordNet 3.0 Copyright  \n"
         for word, starts in sorted(index.items()):
             places = " ".join(f"{start:08d}" for start in starts)
             size = len(starts)
@@ -113,4 +147,3 @@ def wordnet(tmp_path):
         (directory / f"{part}.exc").write_text(exceptions)
 
     (directory / "cntlist.rev").write_text("".join(sorted(counts)))
-    return directory

@@ -23,12 +23,14 @@ def test_a_row_depends_on_seed_epoch_and_row_alone():
     assert augmented().rows([4, 2, 4], epoch=3)["positive"] == [
         forwards["positive"][i] for i in (4, 2, 4)
     ]
+
     drawn = {
         augmented(seed).rows([row], epoch)["positive"][0].split()[-1]
         for seed in range(3)
         for epoch in range(4)
         for row in range(5)
     }
+
     assert len(drawn) == 60
 
 
@@ -39,6 +41,7 @@ def test_the_fingerprint_covers_texts_seed_and_change():
         augmented(identity="other"),
         augmented(anchors=ANCHORS[:4]),
     ]
+
     assert len({table.fingerprint for table in tables}) == 4
     assert augmented().fingerprint == augmented().fingerprint
 
@@ -59,4 +62,5 @@ def test_texts_that_stay_on_disk_are_changed_alike(put, tmp_path, monkeypatch):
     in_memory, on_disk = (
         Crop(path=path, keep=0.5, stream=stream).open() for stream in (False, True)
     )
+
     assert in_memory.rows(range(50), 2) == on_disk.rows(range(50), 2)

@@ -27,7 +27,7 @@ QA = "qtext,label,atext\n" + "".join(f"q{k},{k % 2},answer {k}\n" for k in range
 
 
 @pytest.fixture
-def examples(put, wordnet):
+def examples(put, nltk_data):
     lines, others = put("lines.txt", LINES), put("others.txt", LINES.upper())
     sample, columns = {"use": "sample"}, {"anchor": "sent0", "positive": "sent1"}
     return {
@@ -36,7 +36,7 @@ def examples(put, wordnet):
         "dropout": {"path": lines},
         "crop": {"path": lines},
         "delete": {"path": lines},
-        "synonyms": {"path": lines, "lexicon": str(wordnet)},
+        "synonyms": {"path": lines},
         "nsp": {"path": lines},
         "parallel": {"anchor": lines, "positive": others},
         "clean-pairs": {
@@ -73,5 +73,4 @@ class TestBuiltRows(DataContract):
 class TestStream(DataContract):
     @pytest.fixture
     def component(self, put):
-        pytest.importorskip("pyarrow")
         return Dropout(path=put("lines.txt", LINES), stream=True)

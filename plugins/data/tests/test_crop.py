@@ -16,6 +16,7 @@ def test_every_run_of_the_kept_length_can_be_the_positive(put):
         "two, three",
         "three  four",
     }
+
     assert positives(Crop(path=path, keep=0.75), 60) == {
         "one two, three",
         "two, three  four",
@@ -45,6 +46,7 @@ def test_seed_and_share_are_in_the_fingerprint(put):
         Crop(path=path, keep=0.5),
         Crop(path=path, limit=1),
     ]
+
     assert len({source.open().fingerprint for source in sources}) == 3
 
 

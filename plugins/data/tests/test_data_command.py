@@ -1,11 +1,42 @@
 from __future__ import annotations
 
+import hashlib
+import io
+import tarfile
+import zipfile
+
 import pytest
 from click.testing import CliRunner
 from file_server import Served, serving
 from sentbed._cli import main as cli
-from sentbed_common import KnownData, KnownFile
-from sentbed_data import find_collections
+from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
+from sentbed_data import collection_files
+
+TEXT = b"".join(b"line %d\n" % number for number in range(20_000))
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def tar_of(members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+    return buffer.getvalue()
+
+
+def zip_of(members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+    return buffer.getvalue()
 
 
 @pytest.fixture
@@ -15,148 +46,207 @@ def server(monkeypatch):
         yield running
 
 
-@pytest.fixture(autouse=True)
-def two_collections(server, monkeypatch):
-    """Know `letters`, which can be downloaded, and `stories`, which cannot."""
-    letters = KnownData(
-        "letters",
-        "two letters",
-        ("abc",),
-        (
-            KnownFile("a.txt", rows=1, url=f"{server.url}/a.txt"),
-            KnownFile("b.txt", rows=1, sha256=("0" * 64,), optional=True),
-        ),
-        "https://example.org/letters",
-        licence="CC0",
-    )
-    stories = KnownData(
-        "stories",
-        "stories",
-        ("s",),
-        (KnownFile("s.csv"),),
-        "https://example.org/s",
-        advice="ask for it",
-    )
-    server.files["/a.txt"] = Served(b"a\n")
-
-    def both(plugins):
-        return {"letters": letters, "stories": stories}
-
-    monkeypatch.setattr(find_collections, "collections", both)
-
-
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     return tmp_path
 
 
+@pytest.fixture
+def know(monkeypatch):
+    """Know these collections and no others."""
+
+    def patch(*collections):
+        by_name = {collection.name: collection for collection in collections}
+        monkeypatch.setattr(collection_files, "collections", lambda plugins: by_name)
+
+    return patch
+
+
 def data(*arguments):
     return CliRunner().invoke(cli.main, ["data", *map(str, arguments)])
 
 
-def test_list_has_name_state_and_purpose_of_each(place):
-    result = data("list")
-    assert result.exit_code == 0
-    assert [line.split(maxsplit=2) for line in result.stdout.splitlines()] == [
-        ["letters", "missing", "two letters"],
-        ["stories", "missing", "stories"],
-    ]
+def toy(*files, **more):
+    source = "https://example.org/toy"
+    return KnownData("toy", "for tests", ("toy", "old/toy"), files, source, **more)
 
 
-def test_list_compares_digests_where_asked(place):
-    (place / "abc").mkdir()
-    for name in ("a.txt", "b.txt"):
-        (place / "abc" / name).write_text("x\n")
-    assert "letters  present          two letters" in data("list").stdout
-    checked = data("list", "--check").stdout.splitlines()
-    assert checked[0].split() == ["letters", "unknown", "digest", "two", "letters"]
-    assert checked[1].strip() == "b.txt, of 2 files"
+def write(place, name, content):
+    path = place / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
-def test_list_and_where_work_without_a_data_directory(monkeypatch):
-    monkeypatch.delenv("SENTBED_DATA", raising=False)
-    result = data("list")
-    assert result.exit_code == 0
-    assert "SENTBED_DATA is not set" in result.stderr
-    assert "letters: missing, $SENTBED_DATA/abc" in data("where", "letters").stdout
+@pytest.mark.parametrize(
+    ("file", "content", "state"),
+    [
+        (KnownFile("a", rows=2), None, "missing"),
+        (KnownFile("a", rows=2), b"1\n2\n", "present"),
+        (KnownFile("a", rows=2), b"1\n2", "present"),
+        (KnownFile("a"), b"1\n", "present"),
+        # In Latin-1, 0x85 is a line end for readers of text.
+        (KnownFile("a", rows=1), b"one \x85 line\x0c\x1c\r still\n", "present"),
+        (KnownFile("a", rows=2, header=True), b"h\n1\n2\n", "present"),
+        (KnownFile("a", rows=2, header=True), b"1\n2\n", "1 rows, expected 2"),
+        (KnownFile("a", rows=2, at_least=True), b"1\n2\n3\n", "present"),
+        (KnownFile("a", rows=2, at_least=True), b"1\n", "1 rows, expected 2"),
+        (KnownFile("a", sha256=("0" * 64, digest(b"1\n"))), b"1\n", "present"),
+        (KnownFile("a", sha256=("0" * 64,)), b"1\n", f"sha256 {digest(b'1' + b'2')}"),
+        (KnownFile("b", others=("c/a", "a")), b"1\n", "present"),
+    ],
+)
+def test_a_file_is_compared_with_what_is_known_of_it(know, place, file, content, state):
+    know(toy(file))
+    if content is not None:
+        write(place, "old/toy/a", content)
+
+    if state.startswith("sha256"):
+        state = f"unknown copy, sha256 {digest(content)}"
+
+    for command in (("list", "--check"), ("where", "toy", "--check")):
+        result = data(*command)
+        assert result.exit_code == 0
+        assert state in result.stdout
 
 
-def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place):
-    (place / "abc").mkdir()
-    (place / "abc/a.txt").write_text("a\nb\n")
-    assert data("where", "letters").stdout.splitlines() == [
-        f"letters: wrong row count, {place / 'abc'}",
-        "  wrong row count  a.txt  2 rows, expected 1",
-        "  missing          b.txt  not needed",
-        "  source: https://example.org/letters (CC0)",
-        "  `sentbed data get letters` downloads it",
-    ]
-    assert "  ask for it" in data("where").stdout
-    assert data("where", "--dir", place / "elsewhere").stdout.startswith(
-        "letters: missing, "
+def test_where_says_where_files_belong_and_how_to_get_them(know, place):
+    know(toy(KnownFile("s.csv"), advice="ask for it", licence="CC0"))
+    result = data("where")
+    assert f"toy: {place / 'toy'}, missing" in result.stdout
+    assert "source: https://example.org/toy (CC0)" in result.stdout
+    assert "ask for it" in result.stdout
+    refusal = data("get", "toy")
+    assert refusal.exit_code == 1
+    assert "`toy` cannot be downloaded: " in refusal.stderr
+    assert "files: s.csv" in refusal.stderr
+
+
+def test_only_missing_files_are_downloaded(know, server, place):
+    files = []
+    for name in "abc":
+        server.files[f"/{name}.txt"] = Served(TEXT)
+        url = f"{server.url}/{name}.txt"
+        files.append(
+            KnownFile(f"{name}.txt", rows=20_000, url=url, sha256=(digest(TEXT),))
+        )
+
+    optional = KnownFile("d.txt", optional=True, url=f"{server.url}/d.txt")
+    server.files["/d.txt"] = Served(b"d")
+    know(toy(*files, optional))
+    write(place, "toy/a.txt", TEXT.replace(b"1", b"2"))
+    result = data("get", "toy")
+    assert result.exit_code == 0, result.stderr
+    assert server.requests == ["/b.txt", "/c.txt", "/d.txt"]
+    assert (place / "toy" / "c.txt").read_bytes() == TEXT
+    # A file with the right number of rows may be another copy.
+    assert "a.txt: unknown copy" in result.stderr
+    assert data("get", "toy").exit_code == 0
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("served", "message"),
+    [
+        (Served(b"other\n"), "SHA256"),
+        (Served(TEXT, cut=1000), "cannot be downloaded"),
+        (Served(status=404), "404"),
+    ],
+)
+def test_a_download_that_fails_leaves_nothing(know, server, place, served, message):
+    server.files["/a.txt"] = served
+    url = f"{server.url}/a.txt"
+    know(toy(KnownFile("a.txt", url=url, sha256=(digest(TEXT),))))
+    result = data("get", "toy")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert f"{url} cannot be downloaded" in result.stderr
+    assert list((place / "toy").iterdir()) == []
+
+
+def test_a_wrong_file_is_left_and_named(know, server, place):
+    know(toy(KnownFile("a.txt", rows=2, url=f"{server.url}/a.txt")))
+    write(place, "toy/a.txt", b"mine\n")
+    result = data("get", "toy")
+    assert result.exit_code == 1
+    assert (place / "toy" / "a.txt").read_bytes() == b"mine\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("all.zip", zip_of), ("all.tar.gz", tar_of)]
+)
+def test_files_are_taken_out_of_an_archive_wherever_they_are_in_it(
+    know, server, place, name, pack
+):
+    members = {"top/x/y/a.txt": b"deep", "top/y/a.txt": b"a", "top/b.txt": b"b"}
+    server.files[f"/{name}"] = Served(pack(members))
+    archive = KnownArchive(f"{server.url}/{name}", sha256=digest(pack(members)))
+    if name == "all.tar.gz":
+        archive = KnownArchive(f"{server.url}/{name}")
+
+    other = KnownArchive(f"{server.url}/other.zip", holds="z/")
+    files = (
+        KnownFile("y/a.txt"),
+        KnownFile("b.txt"),
+        KnownFile("c.txt", optional=True),
     )
 
-
-def test_a_directory_may_be_named_from_the_home_directory(place, monkeypatch):
-    monkeypatch.setenv("HOME", str(place))
-    assert f"letters: missing, {place}/abc" in data("where", "--dir", "~").stdout
-
-
-def test_get_downloads_to_the_usual_place_and_ends_with_it(place):
-    result = data("get", "letters")
-    assert (result.exit_code, result.stdout) == (0, f"{place / 'abc'}: present\n")
-    assert (place / "abc/a.txt").read_text() == "a\n"
-    assert "downloading a.txt (2 bytes)" in result.stderr
-    assert "export" not in result.stderr
+    know(toy(*files, archives=(archive, other)))
+    result = data("get", "toy")
+    assert result.exit_code == 0, result.stderr
+    assert (place / "toy" / "y" / "a.txt").read_bytes() == b"a"
+    assert sorted(path.name for path in (place / "toy").iterdir()) == ["b.txt", "y"]
+    assert server.requests == [f"/{name}"]
 
 
-def test_get_into_another_directory_says_how_it_is_found(tmp_path, monkeypatch):
-    monkeypatch.delenv("SENTBED_DATA", raising=False)
-    result = data("get", "letters", "--dir", tmp_path / "new")
-    assert result.exit_code == 0
-    assert f"export SENTBED_DATA={tmp_path / 'new'}" in result.stderr
-    assert (tmp_path / "new/abc/a.txt").is_file()
+def test_an_archive_that_is_there_is_used_and_a_damaged_one_refused(
+    know, server, place
+):
+    know(toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/all.zip"),)))
+    write(place, "toy/all.zip", b"no archive")
+    refusal = data("get", "toy")
+    assert refusal.exit_code == 1
+    assert "the archive cannot be unpacked" in refusal.stderr
+    write(place, "toy/all.zip", zip_of({"a": b"1"}))
+    assert data("get", "toy").exit_code == 0
+    assert (place / "toy" / "all.zip").is_file()
+    assert server.requests == []
 
 
-def test_get_needs_a_directory_and_a_known_name(monkeypatch):
-    monkeypatch.delenv("SENTBED_DATA", raising=False)
-    result = data("get", "letters")
-    assert result.exit_code == cli.FAILED
-    assert "error: no data directory is known; set `SENTBED_DATA`" in result.stderr
-    assert "or name it with `--dir`" in result.stderr
-    result = data("get", "leters")
-    assert result.exit_code == cli.FAILED
-    assert "Did you mean `letters`?" in result.stderr
+def test_files_are_made_of_others(know, server, place):
+    server.files["/source"] = Served(b"x")
 
+    def make(directory):
+        content = (directory / "source").read_bytes()
+        return {"one": content, "two": content * 2}
 
-def test_get_says_what_to_do_by_hand(place):
-    result = data("get", "stories")
-    assert result.exit_code == cli.FAILED
-    assert (
-        "error: `stories` cannot be downloaded: ask for it; its files belong in"
-        in result.stderr
+    making = KnownMade(
+        ("one", "two"), (KnownFile("source", url=f"{server.url}/source"),), make
     )
 
-
-def test_get_fails_where_the_source_gives_something_else(place, server):
-    server.files["/a.txt"] = Served(b"a\nb\nc\n")
-    result = data("get", "letters")
-    assert result.exit_code == cli.FAILED
-    assert f"wrong row count: {place / 'abc/a.txt'} 3 rows, expected 1" in result.stderr
-    assert "1 of 2 files of `letters` are not what they should be" in result.stderr
-
-
-def test_get_offline_is_an_error_without_a_traceback(place, server):
-    server.files["/a.txt"] = Served(b"a\n", cut=0)
-    result = data("get", "letters")
-    assert result.exit_code == cli.FAILED
-    assert "error: only 0 of 2 bytes of" in result.stderr
-    assert "Traceback" not in result.stderr
+    know(toy(KnownFile("one"), KnownFile("two"), made=(making,)))
+    write(place, "toy/one", b"mine")
+    result = data("get", "toy")
+    assert result.exit_code == 0, result.stderr
+    assert (place / "toy" / "one").read_bytes() == b"mine"
+    assert (place / "toy" / "two").read_bytes() == b"xx"
 
 
-@pytest.mark.parametrize("command", ["list", "where", "get"])
-def test_every_command_says_what_it_does(command):
-    result = data(command, "--help")
+def test_the_directory_is_the_one_named_or_that_of_the_environment(
+    know, server, tmp_path, monkeypatch
+):
+    server.files["/a"] = Served(b"a")
+    know(toy(KnownFile("a", url=f"{server.url}/a")))
+    monkeypatch.delenv("SENTBED_DATA", raising=False)
+    result = data("get", "toy")
+    assert "no data directory is known; set `SENTBED_DATA`" in result.stderr
+    result = data("get", "toy", "--dir", tmp_path / "here")
     assert result.exit_code == 0
-    assert "--dir" in result.output
+    assert f"export SENTBED_DATA={tmp_path / 'here'}" in result.stderr
+    assert "present" in data("list", "--dir", tmp_path / "here").stdout
+
+
+def test_an_unknown_name_gets_a_suggestion(place):
+    result = data("get", "sentval")
+    assert result.exit_code == 1
+    assert "there is no known data `sentval`. Did you mean `senteval`?" in result.stderr

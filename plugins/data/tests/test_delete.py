@@ -41,6 +41,7 @@ def test_seed_and_rate_are_in_the_fingerprint(put):
         Delete(path=path, seed=1),
         Delete(path=path, rate=0.5),
     ]
+
     assert len({source.open().fingerprint for source in sources}) == 3
 
 

@@ -20,6 +20,7 @@ def test_each_text_is_there_once_more_and_numbers_are_not(tmp_path):
         "teacher_anchor": ["c"],
         "teacher_positive": ["d"],
     }
+
     assert list(table.texts(["teacher_anchor"])) == ["a", "c"]
 
 

@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from sentbed import DataError
 from sentbed_data.dropout import Dropout
 from sentbed_data.nsp import Nsp
 from sentbed_data.pairs import Pairs
@@ -49,7 +48,6 @@ REPOSITORIES = {
     "princeton-nlp/datasets-for-simcse": SIMCSE,
 }
 """Id -> files: columns of a table with three rows, or the content."""
-JSON_LINES = '{"anchor": "a", "positive": "b"}\n{"anchor": "c", "positive": "d"}\n'
 
 # datasets 3 leaves a file to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -77,6 +75,7 @@ def write_repository(directory, files):
     for name in sorted(directories):
         lines += [f"- config_name: {name}", "  data_files:"]
         lines += ["  - split: train", f"    path: {name}/train-*"]
+
     (directory / "README.md").write_text("\n".join([*lines, "---", ""]))
 
 
@@ -87,6 +86,7 @@ def write_table(path, columns):
     values = {}
     for column in columns:
         values[column] = [f"{path.stem} {column} {row}" for row in range(3)]
+
     parquet.write_table(pyarrow.table(values), path)
 
 
@@ -118,6 +118,7 @@ def read(table):
     first = {}
     for name, (value,) in rows.rows([0]).items():
         first[name] = value
+
     return len(rows), first
 
 
@@ -127,6 +128,7 @@ def hub_sources():
     for file in sorted(RECIPES.rglob("*.toml")):
         for text in INLINE_TABLE.findall(file.read_text()):
             sources[text] = tomllib.loads(f"data = {text}")["data"]
+
     return sources
 
 
@@ -143,6 +145,7 @@ def test_each_data_set_of_the_recipes_is_here():
 def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(hub):
     for name, files in REPOSITORIES.items():
         write_repository(hub / name, files)
+
     actual = {}
     for source in hub_sources().values():
         actual[source["path"]] = read(source)
@@ -174,39 +177,6 @@ def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(hub):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("pairs.jsonl", JSON_LINES),
-        ("pairs.jsonl.gz", JSON_LINES),
-        ("pairs.csv", "anchor,positive\na,b\nc,d\n"),
-        ("pairs.csv.gz", "anchor,positive\na,b\nc,d\n"),
-        ("pairs.tsv", "anchor\tpositive\na\tb\nc\td\n"),
-    ],
-)
-def test_every_format_is_read_as_a_data_set_and_as_a_file(name, text, hub):
-    write_repository(hub / "acme" / "set", {name: text})
-    expected = (2, {"anchor": "a", "positive": "b"})
-
-    assert read({"use": "pairs", "path": "hub:acme/set"}) == expected
-    assert read({"use": "pairs", "path": f"hub:acme/set/{name}"}) == expected
-
-
-def test_a_file_is_streamed_and_split_into_documents_as_one_here(
-    hub, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "kept"))
-    texts = {"a.txt": "One.\nTwo.\n\nThree.\n", "b.tsv": "anchor\tpositive\na\tb\n"}
-    write_repository(hub / "acme" / "set", texts)
-    sentences = read({"use": "nsp", "path": "hub:acme/set/a.txt"})
-
-    assert sentences == (1, {"anchor": "One.", "positive": "Two."})
-
-    pairs = read({"use": "pairs", "path": "hub:acme/set/b.tsv", "stream": True})
-    assert pairs == (1, {"anchor": "a", "positive": "b"})
-
-
-@pytest.mark.slow
 def test_a_directory_of_the_conversion_to_parquet_is_a_configuration(hub):
     files = {"plain/train/0000.parquet": ("text",)}
     write_repository(hub / "acme" / "books", files)
@@ -215,34 +185,3 @@ def test_a_directory_of_the_conversion_to_parquet_is_a_configuration(hub):
     source = {"use": "dropout", "path": "hub:acme/books", "revision": revision}
     assert read(source) == read({**source, "config": "plain"})
     assert read(source)[0] == 3
-
-
-ERRORS = {
-    "no configuration": (NLI, {}, "Config name is missing"),
-    "other configuration": (NLI, {"config": "a"}, "'a' not found. Available:"),
-    "other split": ({"a.csv": "text\na\n"}, {"split": "b"}, 'Unknown split "b"'),
-    "damaged": ({"a.jsonl": '{"text": "a"}\n{"text": "b"\n'}, {}, "JSON parse error"),
-    "no data": ({"README.md": "# Nothing\n"}, {}, "hub/acme/set"),
-}
-"""Files, fields, and what the library says."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ERRORS)
-def test_an_error_has_the_words_of_the_library(case, hub):
-    files, fields, words = ERRORS[case]
-    write_repository(hub / "acme" / "set", files)
-    with pytest.raises(DataError) as caught:
-        read({"use": "dropout", "path": "hub:acme/set", **fields})
-
-    message = str(caught.value)
-    assert message.startswith("the hub gives no dataset `acme/set`: ")
-    assert words in message
-    assert message.endswith(" @ hub:acme/set")
-
-
-def test_a_file_that_the_hub_does_not_give_is_named(hub):
-    source = {"use": "dropout", "path": "hub:acme/set/a.txt", "revision": "v1"}
-    message = "the hub gives no dataset `acme/set` at revision `v1`: .*No such file"
-    with pytest.raises(DataError, match=message):
-        read(source)

@@ -76,11 +76,13 @@ def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first():
         "anchor",
         "positive",
     )
+
     assert Mix(sources=(triplets, triplets)).columns == (
         "anchor",
         "positive",
         "negative",
     )
+
     table = Mix(sources=(Sample(limit=3), Sample(kind="sentences", limit=4))).open()
     assert table.columns == ("anchor", "positive")
     assert len(table) == 7
@@ -98,6 +100,7 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
         "aanchor2 7",
         "aanchor0 7",
     ]
+
     assert columns["positive"][0] == "cpositive1 7"
     assert list(table.texts(["positive"])) == [
         "apositive0",
@@ -107,6 +110,7 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
         "cpositive0",
         "cpositive1",
     ]
+
     assert len(list(table.texts())) == 12
 
 
@@ -116,17 +120,7 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
         ({}, (100, 25, 4)),
         ({"batches": "single"}, (100, 25, 4)),
         ({"strategy": "round-robin"}, (100, 100, 100)),
-        ({"strategy": "round-robin", "repeat": False}, (4, 4, 4)),
-        # 129 rows in the proportions 10 : 5 : 2 are 75.9, 37.9 and 15.2.
-        ({"strategy": "temperature", "temperature": 2}, (76, 38, 15)),
-        ({"strategy": "temperature", "temperature": 1}, (100, 25, 4)),
-        # The last has 4 rows, 2 parts of 17: 34 rows in all.
-        ({"strategy": "temperature", "temperature": 2, "repeat": False}, (20, 10, 4)),
         ({"strategy": "weights", "weights": (2.0, 0.5, 0.5)}, (86, 22, 22)),
-        (
-            {"strategy": "weights", "weights": (0.3, 0.1, 0.01), "repeat": False},
-            (75, 25, 2),
-        ),
     ],
 )
 def test_shares_follow_the_strategy(settings, expected):
@@ -163,6 +157,7 @@ def test_sources_in_turn_alternate(batches):
     expected = [False, True] * 8
     if batches == "single":
         expected = [False, False, True, True] * 4
+
     assert is_second.tolist() == expected
 
 
@@ -172,6 +167,7 @@ def test_a_batch_of_a_single_source_has_rows_of_one():
     assert sorted(map(len, batches)) == [2] + 12 * [4]
     for batch in batches:
         assert (batch < 30).all() or (batch >= 30).all()
+
     with pytest.raises(DataError, match="remove `distinct`"):
         table.order((1, 0), 0)
 
@@ -184,6 +180,7 @@ def test_the_order_of_many_rows_is_exact_and_even():
         (Rows(size), Rows(30_000), Rows(1)),
         takes=(size, 30_000, 1),
     )
+
     order = table.order((42, 1), 0)
     assert len(np.unique(order)) == len(order) == starts[-1]
     shares = [(batch < size).mean() for batch in np.array_split(order, 180)]
@@ -217,6 +214,7 @@ def test_the_fingerprint_follows_sources_and_shares():
         fingerprint("a", "b", batches="single"),
         fingerprint("a", "b", strategy="weights", weights=(1.0, 2.0)),
     ]
+
     assert fingerprint("a", "b") == prints[0]
     assert len(set(prints)) == len(prints)
 
@@ -224,13 +222,8 @@ def test_the_fingerprint_follows_sources_and_shares():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strategy": "temperature"}, "needs `temperature`; add it"),
-        ({"strategy": "weights"}, "needs `weights`; add it"),
-        (
-            {"temperature": 2.0},
-            "`temperature` is for `strategy = \"temperature\"`, not for 'proportional'",
-        ),
-        ({"weights": (1.0, 2.0)}, "`weights` is for"),
+        ({"strategy": "weights"}, "need each other; add"),
+        ({"weights": (1.0, 2.0)}, "need each other; add"),
         (
             {"strategy": "weights", "weights": (1.0, 2.0, 3.0)},
             "has 3 number(s) for 2 sources",
@@ -248,6 +241,7 @@ def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
         "`made` has anchor, positive; `made` has negative; mix sources of one kind"
         in problem
     )
+
     (problem,) = Mix(sources=(mix(5, 5), Made(5, "a"))).check()
     assert "put all sources into one" in problem
     assert list(mix(5, 5).check()) == []
@@ -257,7 +251,6 @@ def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
     ("settings", "field"),
     [
         ({"sources": (Made(5, "a"),)}, "sources"),
-        ({"temperature": 0.5}, "temperature"),
         ({"weights": (1.0, 0.0)}, "weights"),
         ({"weights": (1.0, float("inf"))}, "weights"),
     ],
@@ -270,6 +263,7 @@ def test_values_out_of_range_are_refused(settings, field):
 def test_a_source_without_rows_or_that_runs_dry_is_named():
     with pytest.raises(DataError, match="source 2 of the mix, `made`, has no rows"):
         mix(5, 0).open()
+
     table = Mix(sources=(Made(5, "a"), Made(5, "b", gives=1))).open()
     with pytest.raises(
         DataError,
@@ -319,6 +313,7 @@ def problems(tmp_path):
             check_components(data, document, at)
         except RecipeError as error:
             return {p.path: (p.message, p.line) for p in error.problems}
+
         return {}
 
     return find
@@ -331,6 +326,7 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, prob
     assert problems(weights='["1", 2]', path="a.tsv").keys() == {
         "stage.mixed.data.weights.0"
     }
+
     messages = problems(weights="[1, 2.5]", path="a.tsv")
     assert messages.keys() == {"stage.mixed.data.sources.1"}
     message, line = messages["stage.mixed.data.sources.1"]
@@ -378,6 +374,7 @@ def test_a_mix_of_numbers_has_them():
     assert (
         mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
     )
+
     assert Mix(sources=(Scored(), Made(2, "x"))).numbers == frozenset()
 
 

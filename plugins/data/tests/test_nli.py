@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from collections import defaultdict
 
@@ -45,11 +44,13 @@ def test_triplets_are_premises_that_have_both(path):
         "positive": ["p1 yes"],
         "negative": ["p1 no"],
     }
+
     assert len(table) == 1
     assert table.left_out == {
         "rows without gold label": 1,
         "premises without entailment or contradiction": 2,
     }
+
     assert list(source.check()) == []
 
 
@@ -61,21 +62,13 @@ def test_pairs_are_all_entailments(path):
         "anchor": ["p1", "p3"],
         "positive": ["p1 yes", "p3 yes"],
     }
+
     assert table.left_out == {
         "rows without gold label": 1,
         "rows that are no entailment": 4,
     }
+
     assert len(Nli(path=path, build="pairs", limit=1).open()) == 1
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "tsv"])
-def test_a_compressed_file_is_read_by_the_suffix_before_gz(put, suffix):
-    content = tsv(ROWS, *NAMES)
-    if suffix == "jsonl":
-        content = jsonl(ROWS, NAMES)
-    plain = Nli(path=put(f"a.{suffix}", content)).open()
-    compressed = Nli(path=put(f"b.{suffix}.gz", gzip.compress(content.encode())))
-    assert compressed.open().data == plain.data
 
 
 def test_labelled_rows_are_all_with_a_label(path):
@@ -86,6 +79,7 @@ def test_labelled_rows_are_all_with_a_label(path):
     assert list(zip(*rows.values(), strict=True)) == [
         row for row in ROWS if row[2] != "-"
     ]
+
     assert table.left_out == {"rows without gold label": 1}
 
 
@@ -96,6 +90,7 @@ def test_of_several_hypotheses_the_seed_chooses_one(put):
         for j in range(4)
         for label in ("entailment", "contradiction")
     ]
+
     path = put("a.tsv", tsv(rows, "premise", "hypothesis", "label"))
     tables = [Nli(path=path, seed=seed).open() for seed in range(40)]
     for table in tables:
@@ -103,6 +98,7 @@ def test_of_several_hypotheses_the_seed_chooses_one(put):
         for premise, yes, no in zip(*table.data.values(), strict=True):
             assert yes.startswith(f"{premise} entailment")
             assert no.startswith(f"{premise} contradiction")
+
     assert len({table.data["positive"][0] for table in tables}) == 4
     assert len({table.data["negative"][0] for table in tables}) == 4
     assert len({table.fingerprint for table in tables}) > 30
@@ -110,6 +106,7 @@ def test_of_several_hypotheses_the_seed_chooses_one(put):
     fewer = Nli(
         path=put("b.tsv", tsv(rows[-8:], "premise", "hypothesis", "label")), seed=3
     ).open()
+
     assert fewer.rows([0]) == tables[3].rows([7])
 
 
@@ -118,6 +115,7 @@ def test_premises_may_be_spread_over_files(put):
     contradictions = put(
         "b.csv", 'label,text_b,id,text_a\ncontradiction,"no, never",1,p\n'
     )
+
     table = Nli(path=(entailments, contradictions)).open()
     assert table.rows([0]) == {
         "anchor": ["p"],
@@ -132,6 +130,7 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
         ("p", "no", 2),
         ("p", "unsure", -1),
     ]
+
     put("a.jsonl", jsonl(rows, ("a", "b", "c")))
     table = {
         "path": "a.jsonl",
@@ -140,6 +139,7 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
         "label": "c",
         "labels": {"0": "entailment", "1": "neutral", "2": "contradiction", "-1": "-"},
     }
+
     source = structure(Document.of(table), Nli, None, tmp_path)
     assert source.open().rows([0]) == {
         "anchor": ["p"],
@@ -159,12 +159,12 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
         (
             "a.jsonl",
             '{"premise": "p", "hypothesis": "h", "label": 0}\n',
-            r"found the label '0'; .*a\.jsonl:1$",
+            r"found the label 0; .*a\.jsonl:1$",
         ),
         (
             "a.tsv",
             "premise\ttext\tlabel\np\th\tneutral\n",
-            r"no column for the hypothesis: found `premise`.*:1$",
+            r"no column `sentence2`, .*`premise`.*:1$",
         ),
         (
             "a.tsv",
@@ -177,7 +177,6 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
             r"2 field\(s\); expected 3.*a\.tsv:2$",
         ),
         ("a.tsv", "premise\thypothesis\tlabel\n", r"no rows of data.*a\.tsv$"),
-        ("a.tsv", "", r"no rows of data.*a\.tsv$"),
         ("a.jsonl", "not json\n", r"not valid JSON.*a\.jsonl:1$"),
         (
             "a.jsonl",
@@ -196,16 +195,6 @@ def test_a_faulty_file_is_refused_with_its_line(put, name, content, message):
         Nli(path=put(name, content)).open()
 
 
-def test_check_looks_at_every_file(put, tmp_path, path):
-    faults = {
-        "does not exist": Nli(path=(path, str(tmp_path / "none.tsv"))),
-        "`.csv`, `.jsonl`, `.tsv`": Nli(path=put("a.txt", "")),
-        "`path` is empty": Nli(path=()),
-    }
-    for message, source in faults.items():
-        assert [message in problem for problem in source.check()] == [True], message
-
-
 def test_snli_has_the_published_labels(real):
     path = real("nli/snli_subset_train.tsv")
     table = Nli(path=path, build="labelled").open()
@@ -214,16 +203,19 @@ def test_snli_has_the_published_labels(real):
         label: list(table.data["label"]).count(label)
         for label in set(table.data["label"])
     }
+
     assert counts == {"neutral": 5899, "entailment": 6015, "contradiction": 6086}
     assert len(Nli(path=path, build="pairs").open()) == 6015
     labels = defaultdict(set)
     for premise, _, label in zip(*table.data.values(), strict=True):
         labels[premise].add(label)
+
     both = [
         premise
         for premise, of in labels.items()
         if {"entailment", "contradiction"} <= of
     ]
+
     assert Nli(path=path).open().data["anchor"] == both
 
 

@@ -23,6 +23,7 @@ def test_right_answers_of_a_labelled_file_are_the_positives(put):
         "anchor": ["q1", "q1", "q2"],
         "positive": ["q1 right, one", "q1 right two", "q2 right"],
     }
+
     assert table.left_out == {"wrong answers": 4}
     assert list(source.check()) == []
     assert len(Qa(path=source.path, limit=2).open()) == 2
@@ -40,24 +41,19 @@ def test_a_negative_is_a_wrong_answer_to_the_same_question(put):
         "q1 wrong",
         "q1 also wrong",
     }
+
     assert len({table.fingerprint for table in tables}) == 4
-
-
-def test_without_label_every_row_is_a_pair(put):
-    questions = put("a.tsv", "Question\tanswer\nq\ta\n")
-    queries = put("b.jsonl", '{"query": "r", "response": "b", "score": 0}\n')
-    table = Qa(path=(questions, queries)).open()
-    assert table.rows([0, 1]) == {"anchor": ["q", "r"], "positive": ["a", "b"]}
-    assert table.left_out == {}
 
 
 def test_columns_and_the_label_of_a_right_answer_may_be_named(put):
     path = put(
         "a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n'
     )
+
     source = Qa(
         path=path, question="x", answer="y", label="ok", positive="2", negatives=True
     )
+
     assert source.open().rows([0]) == {
         "anchor": ["q"],
         "positive": ["a"],
@@ -68,16 +64,11 @@ def test_columns_and_the_label_of_a_right_answer_may_be_named(put):
 @pytest.mark.parametrize(
     ("content", "fields", "message"),
     [
-        (
-            "question,answer\nq,a\n",
-            {"negatives": True},
-            r"no column for the label: found `question`.*a\.csv:1$",
-        ),
-        ("question,answer\nq,a\n", {"label": "ok"}, r"no column `ok`.*a\.csv:1$"),
+        ("question,answer\nq,a\n", {}, r"no column `label`.*a\.csv:1$"),
         (
             "question,answer,label\nq,a,yes\n",
             {},
-            r"0 answers have the label '1', and the labels are `yes`;",
+            r"no answer has the label '1', and the labels are `yes`;",
         ),
         (
             "question,answer,label\nq,,1\n",
@@ -87,7 +78,7 @@ def test_columns_and_the_label_of_a_right_answer_may_be_named(put):
         (
             "question,reply\nq,a\n",
             {},
-            r"looked for `answer`, `atext`, `response`; .*`answer = \.\.\.`.*:1$",
+            r"no column `answer`, .*`question`, `reply`.*:1$",
         ),
     ],
 )

@@ -166,7 +166,7 @@ def test_check_names_every_problem(write, tmp_path):
         ({"pairs": 0}, "`pairs` is 0; give at least one"),
         ({"score": "ratio"}, "use `cosine` or `margin`"),
         ({"neighbours": 0}, "`neighbours` is 0"),
-        ({"encoding": "hex"}, "which Python does not know"),
+        ({"encoding": "hex"}, "reads no text"),
         ({"parallel": (paths[0], str(tmp_path / "x"))}, "does not exist"),
         ({"parallel": (paths[0], str(tmp_path))}, "is a directory"),
     ]

@@ -89,6 +89,7 @@ def test_an_evaluator_says_which_files_its_tasks_are_read_from(
     for _, names in FILES:
         for name in names:
             write(name, "x")
+
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert [
         file.relative_to(tmp_path).as_posix() for file in evaluator.files()
@@ -105,6 +106,7 @@ def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
 ):
     for name in expected:
         write(name, "x")
+
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert list(evaluator.check()) == []
     for name in expected:
@@ -145,6 +147,7 @@ def test_a_skipped_task_has_no_files(
 ):
     for name in there:
         write(name, "x")
+
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert [
         file.relative_to(tmp_path).as_posix() for file in evaluator.files()
@@ -165,6 +168,7 @@ def test_training_and_development_sets_are_no_test_data(
 ):
     for name in files:
         write(name, "x")
+
     suite = attrs.evolve(evaluator, data_dir=str(tmp_path / place))
     assert [file.name for file in suite.development_files()] == expected
 
@@ -174,9 +178,11 @@ def test_sentences_that_sentbench_trains_its_classifier_on_are_no_test_data(
 ):
     for name in FILES[2][1]:
         write(name, "x")
+
     suite = SentBench(
         paradigms=("single",), tasks=("TREC",), data_dir=str(tmp_path / "senteval")
     )
+
     files = [file.name for file in suite.development_files()]
     assert files == ["train_5500.label"]
 
@@ -231,6 +237,7 @@ def test_no_directory_says_what_to_set_and_what_downloads_it(
 ):
     with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
         module.find_files(None)
+
     with pytest.raises(
         DataError, match=f"has no {what}.*`sentbed data get {collection}` downloads it"
     ):
@@ -241,6 +248,7 @@ def test_missing_files_are_named_with_the_tasks_that_are_complete(write, tmp_pat
     write("QNLI/dev.tsv", "")
     for name in ("train", "dev"):
         write(f"RTE/{name}.tsv", "")
+
     files = glue_files.find_files(str(tmp_path))
     assert files.missing(["RTE", "unknown"]) == {}
     messages = files.missing(["QNLI", "MNLI-mm"])
@@ -248,11 +256,14 @@ def test_missing_files_are_named_with_the_tasks_that_are_complete(write, tmp_pat
         f"task `QNLI` needs `QNLI/train.tsv`, missing in `{tmp_path}`; add what is missing (`sentbed data "
         "get glue` downloads it), or leave the task out (`skip_missing = true`); tasks present: `RTE`"
     )
+
     assert messages["MNLI-mm"].startswith(
         "task `MNLI-mm` needs `MNLI/train.tsv` and `MNLI/dev_mismatched.tsv`, missing in"
     )
+
     with pytest.raises(DataError, match="task `QNLI` needs"):
         files["QNLI"]
+
     (message,) = (
         transfer_files.TaskFiles(
             "senteval", tmp_path, {"A": tuple(tmp_path / name for name in "xyz")}
@@ -260,4 +271,5 @@ def test_missing_files_are_named_with_the_tasks_that_are_complete(write, tmp_pat
         .missing(["A"])
         .values()
     )
+
     assert message.startswith("task `A` needs `x` and 2 more, missing in")

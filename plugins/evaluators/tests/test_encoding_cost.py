@@ -82,6 +82,7 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs):
     scores = values(
         EncodingCost(pairs).prepare().evaluate(Batches((*first, second))).scores
     )
+
     assert scores["passes"] == 8 / 4
     assert scores["tokens"] == (9 + 5 + 20) / 4
     assert scores["tokens-unshared"] == (9 + 4 * 5 + 20) / 4
@@ -97,6 +98,7 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
         readings = iter(
             [reading for seconds in passes for reading in (100.0, 100.0 + seconds)]
         )
+
         return lambda: next(readings)
 
     monkeypatch.setattr(encoding_cost.time, "perf_counter", clock(3, 2, 5))
@@ -108,6 +110,7 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
         2 * 1000 / 4,
         1 * 1000 / 4,
     )
+
     assert evaluation.primary == -scores["seconds"]
     assert len(encoder.calls) == 1 + 3
     assert encoder.steps == [("encoding-cost", done, 5) for done in range(1, 6)]
@@ -118,6 +121,7 @@ def test_every_timed_pass_computes_the_prefix_anew(pairs):
     EncodingCost(pairs, repeats=2).prepare().evaluate(
         Batches((batch([2, 2], PREFIX),), placed)
     )
+
     whole, shorter = PREFIX.tolist(), PREFIX[:-1].tolist()
     assert placed.prefixes == [whole, shorter, whole, shorter, whole]
 
@@ -129,11 +133,13 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
         .evaluate(Batches((batch([2, 2, 2, 2]),)))
         .scores
     )
+
     assert {(score.axis, score.direction) for score in scores} == {("cost", "lower")}
     assert [score.task for score in scores if "machine" in score.protocol] == [
         "processor-seconds",
         "seconds",
     ]
+
     assert {score.protocol["sample"] for score in scores} == {4}
 
 
@@ -177,6 +183,7 @@ def test_texts_are_measured_with_the_prompts_of_their_evaluation(pairs, recipe_o
     encoder = build_encoder(
         recipe_of(toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1))
     )
+
     scores = encoder.evaluate(EncodingCost(pairs, repeats=1), "encoder").scores
     # A token for the start, two for the prompt, and one for each of the texts of one character.
     assert values(scores)["tokens-unshared"] == 4

@@ -23,6 +23,7 @@ def naive(first, second):
                 *(abs(a - b) for a, b in zip(u, v, strict=True)),
             ]
         )
+
     return rows
 
 

@@ -18,7 +18,9 @@ def naive_uniformity(vectors, power):
             distance = math.dist(
                 first / math.hypot(*first), second / math.hypot(*second)
             )
+
             terms.append(math.exp(-2 * distance**power))
+
     return math.log(sum(terms) / len(terms))
 
 

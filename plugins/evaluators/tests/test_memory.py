@@ -18,10 +18,12 @@ def test_on_a_processor_the_process_is_measured_and_the_rest_left_out(
         "process-peak",
         "lower",
     )
+
     assert (
         score.note
         == "the device `cpu` has no memory of its own: there is no `device-peak`"
     )
+
     after = peak_memory() / 2**30
     assert 0 < before <= evaluation.primary == score.value <= after
 

@@ -34,6 +34,7 @@ def probe(classifier, kind, classes, *parts, progress=None):
     rows = consecutive_rows([len(part) for part in parts])
     if kind == "nested":
         rows = []
+
     folds = getattr(classifier, kind)(labels, *rows)
     examples = Examples(features, labels)
     return classifier.probe(examples, classes, folds, kind, progress)
@@ -55,12 +56,14 @@ def train_alone(
     optimizer = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[
         training.optimizer
     ](model.parameters())
+
     optimizer.param_groups[0]["weight_decay"] = penalty
     if dev is None:
         order = np.random.permutation(len(x))
         cut = int(HELD_OUT * len(x))
         dev = x[order[:cut]], y[order[:cut]]
         x, y = x[order[cut:]], y[order[cut:]]
+
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
     best, kept = -1.0, model
     worse = epochs = 0
@@ -73,19 +76,24 @@ def train_alone(
                 loss = torch.nn.functional.cross_entropy(
                     model(inputs[rows]), labels[rows]
                 )
+
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+
         epochs += training.epoch_size
         accuracy = float((predicted_classes(model, dev[0]) == dev[1]).mean())
         if looks is not None:
             looks.append(accuracy)
+
         if accuracy > best:
             best, kept = accuracy, copy.deepcopy(model)
         else:
             if worse >= training.tenacity:
                 stop = True
+
             worse += 1
+
     return kept, best
 
 
@@ -106,6 +114,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
             data.labels, data.labels
         )
     )
+
     tasks = [Task(train, dev, PENALTIES) for train, dev in folds]
 
     fitted = batched_logistic_regression.fit(
@@ -115,6 +124,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
     chosen = random.Random(3).sample(
         [(fold, p) for fold in range(5) for p in range(len(PENALTIES))], 3
     )
+
     for fold, place in chosen:
         train, dev = folds[fold]
         model, accuracy = train_alone(
@@ -125,6 +135,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode, classes):
             PENALTIES[place],
             training,
         )
+
         weights = fitted[fold].weights[place]
         np.testing.assert_allclose(weights[:-1].T, model.weight.detach(), atol=2e-5)
         np.testing.assert_allclose(weights[-1], model.bias.detach(), atol=2e-5)
@@ -145,6 +156,7 @@ def test_tasks_of_different_lengths_do_not_disturb_each_other():
         [alone] = batched_logistic_regression.fit(
             data, 2, [task], training, "cpu", lambda count: None
         )
+
         np.testing.assert_allclose(fitted.weights, alone.weights, atol=1e-6)
 
 
@@ -164,9 +176,11 @@ def test_the_patience_counter_is_never_reset():
     model, best = train_alone(
         x[:60], y[:60], (x[60:], y[60:]), 2, 1e-5, training, looks
     )
+
     np.testing.assert_allclose(
         fitted.weights[0][:-1].T, model.weight.detach(), atol=1e-5
     )
+
     first_worse = next(i for i in range(1, len(looks)) if looks[i] <= max(looks[:i]))
     assert best > max(looks[: first_worse + 1]), (
         "the example must get better after a worse look"
@@ -185,6 +199,7 @@ def test_training_ends_after_the_last_epoch():
     model, _ = train_alone(
         data.features, data.labels, (data.features, data.labels), 2, 1e-5, training
     )
+
     np.testing.assert_allclose(
         fitted.weights[0][:-1].T, model.weight.detach(), atol=1e-5
     )
@@ -196,6 +211,7 @@ def cut(labels, rows):
     pairs = []
     for train, held_out in folds.split(rows, labels[rows]):
         pairs.append((rows[train], rows[held_out]))
+
     return pairs
 
 
@@ -213,13 +229,16 @@ def by_loops(data, classes, folds, training):
                 shares.append(
                     train_alone(x[a], y[a], dev, classes, penalty, training)[1]
                 )
+
             means.append(round(100 * np.mean(shares), 2))
+
         developments.append(max(means))
 
         penalty = PENALTIES[int(np.argmax(means))]
         dev = None
         if len(choices) == 1:
             dev = x[choices[0][1]], y[choices[0][1]]
+
         model, _ = train_alone(x[train], y[train], dev, classes, penalty, training)
         predicted[test] = predicted_classes(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
@@ -251,6 +270,7 @@ def test_a_probe_is_what_loops_give(kind, classes, fits):
     else:
         parts, tested = [train, dev, test], test
         folds = [(train, test, [(train, dev)])]
+
     classifier = Classifier(mode="fast")
     accuracy, development, predicted = by_loops(
         data, classes, folds, classifier.training
@@ -287,20 +307,24 @@ def test_logistic_finds_the_minimum(classes):
     train, dev, test = (
         unit(blobs(n, classes, width=96, spread=4.0, seed=n)) for n in (900, 300, 500)
     )
+
     exact = {}
     for c in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
         model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
         exact[c] = model.fit(train.features.astype(np.float64), train.labels)
+
     accuracies = [
         round(100 * model.score(dev.features, dev.labels), 2)
         for model in exact.values()
     ]
+
     best = exact[list(exact)[int(np.argmax(accuracies))]]
     rows = np.arange(900)
 
     [fitted] = logistic_regression.fit(
         train, classes, [Task(rows, rows[:300], tuple(exact))], 1111, lambda count: None
     )
+
     outcome = probe(Classifier("logistic"), "split", classes, train, dev, test)
 
     for weights, model in zip(fitted.weights, exact.values(), strict=True):
@@ -310,9 +334,11 @@ def test_logistic_finds_the_minimum(classes):
             np.testing.assert_allclose(
                 (weights[:-1, 1] - weights[:-1, 0]) / 2, model.coef_[0], atol=2e-3
             )
+
     np.testing.assert_array_equal(
         outcome.predicted, best.predict(test.features.astype(np.float64))
     )
+
     assert outcome.development == max(accuracies)
 
 
@@ -328,6 +354,7 @@ def test_logistic_cross_validates_over_its_own_grid():
         unit(blobs(120, 2, spread=3.0)),
         unit(blobs(60, 2, spread=3.0, seed=1)),
     )
+
     means = {}
     for c in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
         scores = []
@@ -337,7 +364,9 @@ def test_logistic_cross_validates_over_its_own_grid():
             model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
             model.fit(train.features[a].astype(np.float64), train.labels[a])
             scores.append(model.score(train.features[b], train.labels[b]))
+
         means[c] = round(100 * float(np.mean(scores)), 2)
+
     best = max(means, key=lambda c: (means[c], -c))
     model = LogisticRegression(C=best, tol=1e-10, max_iter=10_000)
     model.fit(train.features.astype(np.float64), train.labels)
@@ -370,6 +399,7 @@ def test_too_few_examples_are_refused(kind, labels, message):
     parts = [data]
     if kind == "split":
         parts = [data, data, empty]
+
     with pytest.raises(DataError, match=message):
         probe(Classifier(), kind, 2, *parts)
 

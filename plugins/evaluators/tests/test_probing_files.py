@@ -20,6 +20,7 @@ def test_rows_are_sorted_by_words_then_class_then_place(write):
         "va\tNN\ta\n"
         "tr\tNN\tterse\n",
     )
+
     train, development, test = read_task(file, None)
     assert train.texts == (
         "brief",
@@ -28,6 +29,7 @@ def test_rows_are_sorted_by_words_then_class_then_place(write):
         "another long sentence",
         "three words here",
     )
+
     assert train.labels.tolist() == [0, 0, 1, 0, 1]
     assert (development.texts, development.labels.tolist()) == (("a", "b"), [0, 1])
     assert (test.texts, test.labels.tolist()) == (("last one",), [0])
@@ -48,6 +50,7 @@ def test_the_sentence_is_the_last_field(write):
     train, *_ = read_task(
         write("x.txt", ROWS.replace("tr\tb\t", "tr\tb\tsource 7\t")), None
     )
+
     assert train.texts == ("one", "one two")
 
 
@@ -94,6 +97,7 @@ def test_sentevals_sizes_are_checked_up_to_what_balancing_takes(write, monkeypat
     message = r"found 39 rows of `te`, but SentEval's file has about 50; .*senteval-probing`, or set `check_sizes"
     with pytest.raises(DataError, match=message):
         read_task(write("x.txt", sized(102, 52, 39)), 2)
+
     message = r"found 3 labels, but SentEval's file has 2; the rarest, 'A', is first here; .*x\.txt:2$"
     with pytest.raises(DataError, match=message):
         read_task(

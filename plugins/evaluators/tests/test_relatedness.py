@@ -27,6 +27,7 @@ def pairs(seed, count, signal):
     scores = np.round(
         5 * (signal * similar + (1 - signal) * generator.random(count)), 2
     )
+
     scores[:6] = (0.0, 0.4, 1.0, 3.8, 4.5, 5.0)
 
     def texts():
@@ -46,6 +47,7 @@ def by_hand(train, dev, test, seed):
             zip(*part.texts, part.scores, *part.vectors, strict=True),
             key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]),
         )
+
         inputs, targets = [], []
         for *_, score, u, v in rows:
             inputs.append(np.concatenate([np.abs(u - v), u * v]))
@@ -54,13 +56,17 @@ def by_hand(train, dev, test, seed):
             for grade in (1, 2, 3, 4, 5):
                 if grade == below + 1:
                     target[grade - 1] = score - below
+
                 if grade == below:
                     target[grade - 1] = below - score + 1
+
             targets.append(target)
+
         floats = (
             torch.tensor(np.array(part), dtype=torch.float32)
             for part in (inputs, targets)
         )
+
         return *floats, [row[2] for row in rows]
 
     train_x, train_y, _ = prepared(train)
@@ -75,6 +81,7 @@ def by_hand(train, dev, test, seed):
     model = torch.nn.Sequential(
         torch.nn.Linear(train_x.shape[1], 5), torch.nn.Softmax(dim=-1)
     )
+
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=0.0)
     best, best_model = -1.0, None
     misses = epochs = looks = 0
@@ -89,16 +96,20 @@ def by_hand(train, dev, test, seed):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+
         epochs += 50
         looks += 1
         with torch.no_grad():
             correlation = stats.pearsonr(model(dev_x).numpy() @ grades, dev_scores)[0]
+
         if correlation > best:
             best, best_model = correlation, copy.deepcopy(model)
         else:
             if misses >= 3:
                 stop = True
+
             misses += 1
+
     with torch.no_grad():
         return best_model(test_x).numpy() @ grades, looks
 
@@ -146,6 +157,7 @@ def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generato
         results.append(Relatedness().predict(part, part, part))
         assert torch.equal(torch.get_rng_state(), before[0])
         assert np.array_equal(np.random.get_state()[1], before[1])
+
     np.testing.assert_array_equal(*results)
 
 
@@ -165,6 +177,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(glue_data, encoder, brief):
         lines = [line.split("\t") for line in text.splitlines()[1:]]
         if rows is not None:
             lines = [lines[row] for row in rows]
+
         first, second, scores = zip(*lines, strict=True)
         vectors = encoder.encode(list(first)), encoder.encode(list(second))
         return EncodedPairs(vectors, (first, second), [float(text) for text in scores])
@@ -174,10 +187,12 @@ def test_sts_b_is_scored_by_the_trained_relatedness(glue_data, encoder, brief):
     expected = Relatedness(1111).predict(
         part("train", trained), part("train", held_out), part("dev")
     )
+
     np.testing.assert_array_equal(score.items.y, expected)
     assert score.value == pytest.approx(
         100 * stats.spearmanr(part("dev").scores, expected).statistic
     )
+
     assert (score.metric, score.task) == ("spearman", "STS-B")
     assert {name for name, *_ in encoder.steps} == {"STS-B: classifiers"}
     protocol = score.protocol
@@ -186,6 +201,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(glue_data, encoder, brief):
         "relatedness",
         "[|u-v|, u*v]",
     )
+
     assert protocol["classifier"]["stop"] == "pearson"
 
 
@@ -196,6 +212,7 @@ def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_trainin
     (trained,) = (
         sts_b(glue_data, similarity="relatedness").prepare().evaluate(encoder).scores
     )
+
     assert cosine.protocol["similarity"] == "cosine"
     assert cosine.protocol["data"] != trained.protocol["data"]
     assert [path.name for path in sts_b(glue_data).files()] == ["dev.tsv"]

@@ -19,6 +19,7 @@ def test_ndcg_of_graded_documents_is_the_hand_computed_one():
     assert ranking.ndcg(2) == pytest.approx(
         [(2 / math.log2(3)) / (3 + 2 / math.log2(3)), 1, 0]
     )
+
     assert ranking.ndcg(1) == pytest.approx([0, 1, 0])
 
 
@@ -47,6 +48,7 @@ def ranked(grades, similarities, depth):
     relevant = []
     for row in grades:
         relevant.append({j: int(grade) for j, grade in enumerate(row) if grade > 0})
+
     return Ranking.of(places, relevant, depth)
 
 
@@ -54,18 +56,21 @@ def test_all_measures_equal_those_of_trec_eval():
     reference = pytest.importorskip(
         "pytrec_eval", reason="needs pytrec_eval, which comes with mteb"
     )
+
     grades, similarities = random_case(12, 25)
     ranking = ranked(grades, similarities, 10)
 
     qrels, run = {}, {}
     for i, row in enumerate(grades):
         qrels[f"q{i}"] = {f"d{j}": int(grade) for j, grade in enumerate(row)}
+
     for i, row in enumerate(similarities):
         run[f"q{i}"] = {f"d{j}": float(x) for j, x in enumerate(row)}
 
     of = reference.RelevanceEvaluator(
         qrels, {"ndcg_cut.3,10", "recall.3,10", "map_cut.3,10", "recip_rank"}
     )
+
     results = of.evaluate(run)
     names = {"ndcg": "ndcg_cut", "recall": "recall", "map": "map_cut"}
     for metric, name in names.items():
@@ -78,6 +83,8 @@ def test_all_measures_equal_those_of_trec_eval():
         reciprocal_rank = results[f"q{i}"]["recip_rank"]
         if reciprocal_rank < 1 / 10:
             reciprocal_rank = 0
+
         reciprocal_ranks.append(reciprocal_rank)
+
     assert ranking.measure("mrr", 10) == pytest.approx(reciprocal_ranks)
     assert set(FORMULAS) == {*names, "mrr"}

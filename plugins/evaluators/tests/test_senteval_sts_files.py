@@ -31,6 +31,7 @@ def test_real_files_have_the_published_number_of_pairs(real_data, task):
     files = find_files(str(real_data))
     if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
+
     assert len(read_task(files, task).pairs) == SIZES[task]
 
 
@@ -39,6 +40,7 @@ def test_sts_benchmark_may_stand_outside_sts(write, tmp_path):
     (subset,) = read_task(
         find_files(str(tmp_path)), "STSB-dev", check_sizes=False
     ).subsets
+
     assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
 
 
@@ -46,10 +48,12 @@ def test_all_of_sick_is_train_then_trial_then_test(write, tmp_path):
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     for i, name in enumerate(("train", "trial", "test_annotated")):
         write(f"SICK/SICK_{name}.txt", f"{header}{i}\t{name}\tb\t{i + 1}\tNEUTRAL\n")
+
     task, *parts = (
         read_task(find_files(str(tmp_path)), f"SICKR{end}", check_sizes=False)
         for end in ("-all", "", "-dev")
     )
+
     assert task.subsets[0].first == ("train", "trial", "test_annotated")
     assert task.subsets[0].scores == (1.0, 2.0, 3.0)
     assert task.split == "train+dev+test"
@@ -63,16 +67,19 @@ def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
     files = find_files(str(real_data))
     if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
+
     for file in files[task]:
         copied = tmp_path / file.relative_to(files.root)
         copied.parent.mkdir(parents=True, exist_ok=True)
         whole = file.read_bytes().splitlines(keepends=True)
         copied.write_bytes(b"".join(whole[:5]))
+
     with pytest.raises(
         DataError,
         match=rf"found [45] scored pairs of `{task}`, expected .* the file is incomplete",
     ):
         read_task(find_files(str(tmp_path)), task)
+
     read_task(find_files(str(tmp_path)), task, check_sizes=False)
 
 
@@ -98,6 +105,7 @@ def write_sts13(write, texts, gold):
     for name in ("FNWN", "headlines"):
         write(f"STS/STS13-en-test/STS.input.{name}.txt", "a\tb\n")
         write(f"STS/STS13-en-test/STS.gs.{name}.txt", "1\n")
+
     write("STS/STS13-en-test/STS.input.OnWN.txt", texts)
     write("STS/STS13-en-test/STS.gs.OnWN.txt", gold)
 
@@ -116,9 +124,9 @@ BROKEN = {
     "score out of range": (
         "a\tb\nc\td\n",
         "1\n6\n",
-        r"score is 6.*0 to 5.*gs\.OnWN\.txt:2$",
+        r"found '6'.*0 to 5.*gs\.OnWN\.txt:2$",
     ),
-    "score not a number": ("a\tb\nc\td\n", "\nx\n", r"score is 'x'.*gs\.OnWN\.txt:2$"),
+    "score not a number": ("a\tb\nc\td\n", "\nx\n", r"found 'x'.*gs\.OnWN\.txt:2$"),
     "no score at all": (
         "a\tb\n",
         "\n",
@@ -136,6 +144,7 @@ def test_a_broken_yearly_file_is_named_with_its_line(write, tmp_path, case):
     if message is None:
         write("STS/STS13-en-test/STS.input.OnWN.txt", b"a\tb\nc\x85\td\n")
         message = r"byte 0x85.*input\.OnWN\.txt:2$"
+
     with pytest.raises(DataError, match=message):
         read_task(find_files(str(tmp_path)), "STS13")
 

@@ -64,6 +64,7 @@ def test_a_score_is_the_median_of_the_passes_after_the_warm_up(
         ("length-32", "examples/s", 4.0),
         ("length-32", "spread", 100 * (5 - 2.5) / 4),
     ]
+
     assert evaluation.primary == 10.0
 
 
@@ -72,6 +73,7 @@ def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive():
     Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).prepare().evaluate(
         encoder
     )
+
     assert list(encoder.calls) == [16, 24]
     for length, calls in encoder.calls.items():
         # Nine texts in threes, and ten at once, in three passes each.
@@ -94,6 +96,7 @@ def test_the_protocol_says_what_was_timed_and_on_what():
         .evaluate(Watched())
         .scores
     )
+
     protocol = dict(score.protocol)
     assert score.task == "length-16-batch-4"
     assert math.isfinite(score.value)

@@ -8,12 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from sentbed import RuntimeUnavailableError
+from sentbed import RunError, RuntimeUnavailableError
 from sentbed._encoder.batching import encode
 from sentbed.protocols import BuildContext, Head
 from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
-from sentbed_hardware._torch.loss_scaling import ScalingTrainer
-from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware.cuda import Cuda
 
 GIB = 2**30
@@ -218,7 +216,12 @@ def test_batches_are_taken_ahead_and_vectors_come_in_order(toys, encoder):
             taken.append(number)
             yield toys.batch(text)
 
-    expected = [encoder.encode(toys.batch(text)) for text in TEXTS]
+    expected = []
+    for text in TEXTS:
+        batch = toys.batch(text)
+        vectors = encoder.encode(batch)
+        expected.append(vectors)
+
     before = []
     for actual, vector in zip(encoder.encode_batches(batches()), expected, strict=True):
         before.append(len(taken))
@@ -250,14 +253,37 @@ def test_texts_are_encoded_as_on_a_processor(
 # --- training -----------------------------------------------------------------------------------------------
 
 
+def test_a_step_in_fp16_that_overflows_is_skipped_and_the_next_ones_are_taken(
+    toys, assemble, columns
+):
+    engine = CudaEngine(torch.device("cpu"), torch.float16, False, {}, 4096)
+    encoder = assemble(on=engine)
+    reference = toys.train(assemble(), toys.loss(), toys.sgd())
+    trainer = toys.train(encoder, toys.loss(), toys.sgd())
+    before = encoder.module.projection.weight.detach().clone()
+
+    overflowing = 2.0**40
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=overflowing)
+    skipped = trainer.step(columns)
+    assert (skipped.grad_norm, skipped.fault) == (0, "")
+    assert torch.equal(encoder.module.projection.weight, before)
+    assert trainer.scaler.get_scale() == overflowing / 2
+
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
+    taken = trainer.step(columns)
+    expected = reference.step(columns)
+    assert taken.loss == pytest.approx(expected.loss, rel=1e-2)
+    assert taken.grad_norm == pytest.approx(expected.grad_norm, rel=1e-2)
+
+
 @pytest.mark.parametrize(
-    ("dtype", "kind"),
-    [
-        (torch.float32, FittingTrainer),
-        (torch.bfloat16, FittingTrainer),
-        (torch.float16, ScalingTrainer),
-    ],
+    ("micro_batch", "remedy"),
+    [(None, "`micro_batch = 2`"), (1, "set a smaller `max_length`")],
 )
-def test_fp16_is_trained_with_a_scale(toys, dtype, kind, assemble):
-    engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
-    assert type(toys.train(assemble(on=engine), toys.loss(), toys.sgd())) is kind
+def test_a_step_that_does_not_fit_names_what_would(
+    toys, assemble, columns, room_for, micro_batch, remedy
+):
+    trainer = toys.train(assemble(), toys.loss(), toys.sgd(), micro_batch=micro_batch)
+    room_for(2)
+    with pytest.raises(RunError, match=remedy):
+        trainer.step(columns)

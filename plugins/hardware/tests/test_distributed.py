@@ -29,10 +29,12 @@ def results(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("processes")
     runtime = {"devices": 2, "parallel": request.param}
     command = [sys.executable, str(SCRIPT), str(place), json.dumps(runtime)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=900)
+
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     results = torch.load(place / "results.pt", weights_only=False)
+
     assert results["two"]["facts"]["parallel"] == request.param
     return results
 
@@ -66,9 +68,11 @@ def numbers_of(gradients):
 def test_loss_and_gradient_are_those_of_one_process(results):
     assert len(results["one"]["gradients"]) == 13
     largest = []
+
     for name, value in numbers_of(results["one"]["gradients"]):
         if "unused" not in name:
             largest.append(np.abs(value).max())
+
     assert np.mean(np.array(largest) > 1e-3) > 0.7
     close(results["two"]["gradients"], results["one"]["gradients"], 1e-5)
 
@@ -83,13 +87,8 @@ def test_five_steps_end_at_the_weights_of_one_process(results):
 
 def test_a_state_holds_what_that_of_one_process_holds(results):
     for case, expected in results["one"]["steps"].items():
-        state = dict(expected["state"])
-        del state["random.0"]
-        of_two = dict(results["two"]["steps"][case]["state"])
-        for name in ("random.0", "random.process-1.0", "random.loss.0"):
-            del of_two[name]
-        close(of_two, state, 1e-4, case)
-        assert any(name.startswith("optimizer.") for name in state)
+        of_two = results["two"]["steps"][case]["state"]
+        close(of_two, expected["state"], 1e-4, case)
 
 
 def test_the_memory_of_a_loss_is_the_same_in_all_processes(results):
@@ -97,7 +96,9 @@ def test_the_memory_of_a_loss_is_the_same_in_all_processes(results):
         (of_one,) = results["one"]["steps"][case]["states"]
         first, second = results["two"]["steps"][case]["states"]
         assert first.keys() == of_one.keys() >= {"memory"}
-        assert all(torch.equal(value, second[name]) for name, value in first.items())
+        for name, value in first.items():
+            assert torch.equal(value, second[name])
+
         close(first, of_one, 1e-5)
         assert of_one["memory"].abs().sum(1).min() > 0
 
@@ -109,21 +110,9 @@ def test_vectors_are_those_of_one_process_in_their_order(results):
             close(results["two"]["steps"][case][what], expected[what], 1e-4)
 
 
-def test_a_broken_weight_is_found_in_whatever_process_it_is(results):
-    before, after, _ = results["one"]["broken"]
-    assert before is None
-    assert after.endswith("words.weight")
-    assert results["two"]["broken"][:2] == [before, after]
-
-
-@pytest.mark.parametrize("processes", ["one", "two"])
-def test_vectors_that_are_not_finite_are_an_error_in_every_process(results, processes):
-    message = results[processes]["broken"][2]
-    assert "have NaN or infinite values" in message
-
-
 def test_a_transform_is_that_of_one_process(results):
     expected = results["one"]["transformed"]
+
     assert expected["widths"] == [5, 5, 3]
     assert {"transform.weight", "transform.bias"} < expected["saved"].keys()
     close(results["two"]["transformed"], expected, 1e-5)
@@ -131,6 +120,7 @@ def test_a_transform_is_that_of_one_process(results):
 
 def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(results):
     expected = results["one"]["fields"]
+
     assert np.abs(expected["vectors"] - expected["plain"]).max(1).min() > 1e-3
     close(results["two"]["fields"], expected, 1e-5)
 
@@ -138,8 +128,10 @@ def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(results):
 def test_dropout_differs_between_processes_and_is_that_of_the_seed(results):
     dropout = results["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]
+
     assert not torch.equal(first[0], second[0])
     # What a loss draws is the same in all.
+
     assert torch.equal(first_common[0], second_common[0])
     assert not torch.equal(first[0], first_common[0])
     close(dropout["after"], dropout["before"], 0)
@@ -151,54 +143,9 @@ def test_dropout_differs_between_processes_and_is_that_of_the_seed(results):
 @pytest.mark.parametrize("processes", ["one", "two"])
 def test_a_restored_trainer_goes_on_to_the_bit(results, processes, optimizer):
     expected, resumed = results[processes]["resumed"][optimizer]
+
     assert resumed == expected
     assert len({step["loss"] for step in expected}) == 3
-
-
-def test_the_local_gradient_is_the_full_one_divided_by_the_processes(results):
-    full = results["two"]["gradients"]
-    assert results["local"].keys() == full.keys()
-    count_of_loss = 0
-    for case, (loss, gradients) in results["local"].items():
-        full_loss, full_gradients = full[case]
-        assert loss == full_loss
-        for name, gradient in gradients.items():
-            expected = full_gradients[name]
-            if name.startswith("loss."):
-                count_of_loss += 1
-            else:
-                expected = expected / 2
-            np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
-    assert count_of_loss > 0
-
-
-def test_local_gradients_are_those_that_gathered_constants_leave():
-    """As SimCSE's script has it: of two halves, each sees the other's vectors as constants; then the mean."""
-    torch.manual_seed(0)
-    weight = torch.randn(4, 3, requires_grad=True)
-    rows = torch.randn(6, 4), torch.randn(6, 4)
-
-    def loss_of(first, second):
-        return torch.nn.functional.cross_entropy(first @ second.T, torch.arange(6))
-
-    first, second = (texts @ weight for texts in rows)
-    (full,) = torch.autograd.grad(loss_of(first, second), weight, retain_graph=True)
-    total = torch.zeros_like(full)
-    for rank in range(2):
-        of_rank = (torch.arange(6) // 3 == rank)[:, None]
-        local_first = torch.where(of_rank, first, first.detach())
-        local_second = torch.where(of_rank, second, second.detach())
-        loss = loss_of(local_first, local_second)
-        (gradient,) = torch.autograd.grad(loss, weight, retain_graph=True)
-        total += gradient
-    torch.testing.assert_close(total / 2, full / 2)
-
-
-def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(results):
-    message, vectors = results["one"]["refused"]
-    assert message.startswith("nothing in this encoder can be trained")
-    assert results["two"]["refused"][0] == message
-    close(results["two"]["refused"][1], vectors, 1e-5)
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
@@ -206,31 +153,23 @@ def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(results)
 def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path, rank, parallel):
     runtime = json.dumps({"devices": 2, "parallel": parallel})
     command = [sys.executable, str(SCRIPT), str(tmp_path), runtime, str(rank)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    first, second = ended.stdout.splitlines()
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    raised, later = ended.stdout.splitlines()
+
+    assert raised.startswith("a process has ended or failed (")
+    assert later.startswith("the processes have ended after a failure; ")
     if rank == 0:
-        # Its own error comes through; the other process waits no longer once this one is gone.
-        assert first == "raised: this one does not work"
+        assert "this one does not work" in raised
     else:
         assert ended.returncode == 1
-        assert ended.stderr.splitlines() == [
-            "error: process 1: ValueError: this one does not work"
-        ]
-        assert first.startswith(
-            "raised: process 1 has ended; if it left a message, that stands above; "
-        )
-    if parallel == "ddp":
-        assert second == "then: True"
-    else:
-        assert second.startswith(
-            "then: the weights were spread over processes, and one of these has ended: "
-        )
+        assert "error: process 1: this one does not work" in ended.stderr
 
 
 def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
     of_one, of_two = results["one"], results["two"]
-    assert not {"processes", "parallel", "gradient"} & of_one["facts"].keys()
-    assert (of_two["facts"]["processes"], of_two["facts"]["gradient"]) == (2, "full")
+
+    assert not {"processes", "parallel"} & of_one["facts"].keys()
+    assert of_two["facts"]["processes"] == 2
     assert of_two["facts"]["precision"] == of_one["facts"]["precision"]
     assert of_two["budget"] == 2 * of_one["budget"]
     assert of_two["counters"] == of_one["counters"]
@@ -238,14 +177,8 @@ def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
 
 def test_fields_that_do_not_fit_are_named():
     assert list(Cpu(devices=4).check()) == []
-    assert list(Cpu(nodes=2, rendezvous="node-1:29500").check()) == []
-    (missing,) = Cpu(nodes=2).check()
-    assert missing.startswith(
-        "`nodes` is 2, and nothing says where they meet; add `rendezvous"
-    )
-    (wrong,) = Cpu(nodes=2, rendezvous="http://node-1").check()
-    assert "expected HOST:PORT" in wrong
     (compiled,) = Cpu(devices=2, parallel="fsdp", compile=True).check()
+
     assert compiled.endswith("set `compile = false`")
 
 

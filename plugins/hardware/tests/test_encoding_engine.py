@@ -144,7 +144,6 @@ def test_nan_is_found_in_weights_and_in_vectors(
         encoder.encode(toys.batch(*TEXTS))
     with torch.no_grad():
         encoder.module.projection.weight[0, 0] = torch.nan
-    assert encoder.broken_weight() == "projection.weight"
     encoder.weights_changed()
     with pytest.raises(NotFiniteError, match=r"first in `projection.weight`"):
         encoder.encode(toys.batch(*TEXTS))

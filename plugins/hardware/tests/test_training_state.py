@@ -3,18 +3,12 @@ from __future__ import annotations
 import copy
 import random
 import re
-from typing import Any, ClassVar
 
-import attrs
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from sentbed import ModelError, RunError
+from sentbed import ModelError
 from sentbed.protocols import Head
-from sentbed_hardware._torch.training_state import (
-    prefixed,
-)
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear, RelativeStep
@@ -25,16 +19,18 @@ ONE = dict.fromkeys(TWO, "zh")
 
 def everything(trainer):
     """Return copies of all that determines later steps, as far as a test can see it."""
-    values = dict(trainer.parameters)
-    values |= prefixed("state", (trainer.loss_state or {}).items())
+    sections = {"weights": trainer.parameters, "state": trainer.loss_state or {}}
     for name, tower in trainer.towers.items():
-        values |= prefixed(name, tower.module.state_dict().items())
+        sections[name] = tower.module.state_dict()
     for name, average in trainer.averages.items():
-        values |= prefixed(f"average {name}", average.tensors.items())
+        sections[f"average {name}"] = average.tensors
     for name, parameter in trainer.parameters.items():
-        moments = trainer.optimizer.state[parameter]
-        values |= prefixed(f"moment {name}", moments.items())
-    values["random"] = torch.get_rng_state()
+        sections[f"moment {name}"] = trainer.optimizer.state[parameter]
+
+    values = {"random": torch.get_rng_state()}
+    for section, tensors in sections.items():
+        for name, value in tensors.items():
+            values[f"{section}.{name}"] = value
     return copy.deepcopy(values)
 
 
@@ -77,6 +73,15 @@ def make_trainer(toys, assemble):
     return make
 
 
+def four_steps(trainer, columns):
+    results = []
+    for _ in range(4):
+        result = trainer.step(columns)
+        results.append(result)
+
+    return results
+
+
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("micro_batch", [None, 2])
 @pytest.mark.parametrize("towers", [ONE, TWO])
@@ -110,7 +115,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
         trainer.step(columns)
     trainer.save(tmp_path / "state")
     at_save = everything(trainer)
-    expected = [trainer.step(columns) for _ in range(4)]
+    expected = four_steps(trainer, columns)
     at_end = everything(trainer)
 
     restored = make_trainer(50, **options)
@@ -118,7 +123,7 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     restored.step(columns)
     restored.load(tmp_path / "state")
     require_same(everything(restored), at_save)
-    assert [restored.step(columns) for _ in range(4)] == expected
+    assert four_steps(restored, columns) == expected
     require_same(everything(restored), at_end)
     assert len({result.loss for result in expected}) == 4
     average = "average zh.zh.projection.weight"
@@ -157,95 +162,6 @@ def test_the_generators_of_python_numpy_and_torch_go_on(make_trainer, tmp_path):
     expected = [drawn() for _ in range(3)]
     make_trainer(50).load(tmp_path)
     assert [drawn() for _ in range(3)] == expected
-
-
-def test_only_what_is_trained_is_written(
-    toys,
-    assemble,
-    columns,
-    tmp_path,
-):
-    encoder = assemble()
-    encoder.module.backbone.requires_grad_(False)
-    trainer = toys.train(encoder, toys.momentum(), AdamW(lr=1e-2))
-    trainer.step(columns)
-    trainer.save(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "state.json",
-        "state.safetensors",
-    }
-    names = {"random.0"}
-    for name in ("encoder.projection.weight", "encoder.projection.bias"):
-        names |= {f"weights.{name}", f"average.{name}"}
-        names |= {f"optimizer.{name}.step"}
-        names |= {f"optimizer.{name}.exp_avg", f"optimizer.{name}.exp_avg_sq"}
-    assert load_file(tmp_path / "state.safetensors").keys() == names
-
-
-class Nested(torch.optim.SGD):
-    """State of every form that is saved."""
-
-    def step(self, closure=None):
-        super().step()
-        for group in self.param_groups:
-            group["seen"] = group.get("seen", 0.1) * 1.1
-            for parameter in group["params"]:
-                state = self.state[parameter]
-                state["parts"] = [
-                    (torch.full((2,), 0.1), 3),
-                    {"deep": parameter.detach().flatten().clone()},
-                ]
-                state["word"], state["none"], state["flag"] = "x", None, True
-
-
-@attrs.frozen
-class NestedDescent:
-    name: ClassVar[str] = "toy-nested"
-    lr: float = 0.1
-    extra: Any = None
-
-    def build(self, parameters):
-        optimizer = Nested([parameter for _, parameter in parameters], lr=self.lr)
-        if self.extra is not None:
-            optimizer.param_groups[0]["extra"] = self.extra
-        return optimizer
-
-
-def test_an_optimizer_may_hold_lists_tuples_and_numbers(
-    make_trainer,
-    columns,
-    tmp_path,
-    toys,
-):
-    trainer = make_trainer(0, NestedDescent(), loss=toys.loss())
-    restored = make_trainer(50, NestedDescent(), loss=toys.loss())
-    trainer.step(columns)
-    trainer.save(tmp_path)
-    restored.load(tmp_path)
-    for name, parameter in trainer.parameters.items():
-        expected = trainer.optimizer.state[parameter]
-        state = restored.optimizer.state[restored.parameters[name]]
-        assert state.keys() == expected.keys()
-        assert (state["word"], state["none"], state["flag"]) == ("x", None, True)
-        (halves, count), deep = state["parts"]
-        assert isinstance(state["parts"][0], tuple)
-        assert torch.equal(halves, torch.full((2,), 0.1))
-        assert count == 3
-        assert torch.equal(deep["deep"], expected["parts"][1]["deep"])
-    (group,), (expected_group,) = (
-        restored.optimizer.param_groups,
-        trainer.optimizer.param_groups,
-    )
-    assert group["seen"] == expected_group["seen"]
-
-
-@pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
-def test_a_state_that_cannot_be_saved_is_refused(make_trainer, tmp_path, extra):
-    kind = type(extra).__name__
-    with pytest.raises(
-        RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"
-    ):
-        make_trainer(0, NestedDescent(extra=extra)).save(tmp_path)
 
 
 # what does not fit
@@ -288,31 +204,14 @@ def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
         require_same(everything(other), before)
 
 
-@pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, name, damage):
+@pytest.mark.parametrize("content", [None, b"", b"no state"])
+def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, content):
     trainer = make_trainer(0)
     trainer.save(tmp_path)
-    file = tmp_path / name
-    if damage == "missing":
+    (file,) = tmp_path.iterdir()
+    if content is None:
         file.unlink()
     else:
-        file.write_bytes(file.read_bytes()[:-9])
+        file.write_bytes(content)
     with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
         trainer.load(tmp_path)
-
-
-@pytest.mark.parametrize("steps", [0, 1])
-def test_files_of_two_states_are_refused(steps, make_trainer, columns, tmp_path):
-    trainer = make_trainer(0)
-    for _ in range(steps):
-        trainer.step(columns)
-    trainer.save(tmp_path / "first")
-    trainer.step(columns)
-    trainer.save(tmp_path / "second")
-    (tmp_path / "first" / "state.json").replace(tmp_path / "second" / "state.json")
-    with pytest.raises(
-        ModelError,
-        match=r"`state\.safetensors` and `state\.json` in .* belong to different states",
-    ):
-        trainer.load(tmp_path / "second")

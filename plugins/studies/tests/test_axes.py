@@ -320,8 +320,8 @@ def test_a_later_axis_has_the_last_word_on_a_path():
         '[study.axes.b]\ny = { "q.r" = { t = 2 }, "p" = 2 }\nz = {}\n'
     )
     recipe = parse(b"p = 0\nq.r.s = 0\n", "s.toml")
-    both, problems_of_both = cell_document(recipe, axes, {"a": "x", "b": "y"})
-    alone, problems_of_alone = cell_document(recipe, axes, {"a": "x", "b": "z"})
+    both, problems_of_both = cell_document(recipe, zip(axes, ("x", "y"), strict=True))
+    alone, problems_of_alone = cell_document(recipe, zip(axes, ("x", "z"), strict=True))
     assert (problems_of_both, problems_of_alone) == ([], [])
     assert both.data == {"p": 2, "q": {"r": {"t": 2}}}
     assert alone.data == {"p": 1, "q": {"r": {"s": 1}}}

@@ -83,6 +83,11 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load):
     assert named.normalizer == "none"
 
 
+def test_without_prompts_an_axis_may_have_their_name(load):
+    axis = AXES.replace("axes.lr", "axes.prompt")
+    assert load("[study]\nseeds = [1]\n" + axis).names == ("0.5", "0.02")
+
+
 def test_a_prompt_may_set_any_value_of_an_encoder(load):
     study = load(
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '

@@ -30,9 +30,10 @@ def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
     lengths = rng.integers(1, 25, 203)
     seen = []
     shapes = set()
-    for chosen, rows, length in BUCKETS.plan(lengths, 24):
-        assert 0 < len(chosen) <= rows
-        assert lengths[chosen].max() <= length
+    for chosen in BUCKETS.plan(lengths, 24):
+        length = BUCKETS.length(lengths[chosen].max(), 24)
+        rows = BUCKETS.rows(len(chosen))
+        assert 0 < len(chosen) <= rows <= BUCKETS.largest(length)
         shapes.add((rows, length))
         seen += chosen.tolist()
     assert sorted(seen) == list(range(203))
@@ -41,13 +42,5 @@ def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
 
 
 def test_free_rows_are_filled_with_shorter_texts():
-    lengths = np.array([7, 3, 3, 3])
-    assert [
-        (chosen.tolist(), rows, length)
-        for chosen, rows, length in BUCKETS.plan(lengths, 99)
-    ] == [([0, 1, 2, 3], 8, 8)]
-
-
-def test_a_limit_of_texts_cuts_batches():
-    sizes = [len(chosen) for chosen, _, _ in BUCKETS.plan(np.full(32, 4), 99, texts=8)]
-    assert sizes == [8, 8, 8, 8]
+    (batch,) = BUCKETS.plan(np.array([7, 3, 3, 3]), 99)
+    assert batch.tolist() == [0, 1, 2, 3]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 import jax
 import numpy as np
@@ -18,7 +16,7 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.queue import Queue
 from sentbed_tpu._jax.compiled_functions import fitting
 from sentbed_tpu._jax.encoder import JaxEncoder
-from sentbed_tpu._jax.optax_optimizers import build_optax
+from sentbed_tpu._jax.optax_optimizers import optax_form
 from sentbed_tpu.tpu import Tpu
 from small_encoder import ENGINES
 
@@ -238,29 +236,20 @@ def test_numbers_reach_the_loss_as_on_torch(
 
 
 @pytest.mark.parametrize(
-    "parameter_settings",
-    [
-        ParameterSettings(lr=0.05),
-        ParameterSettings(weight_decay=0.3),
-        ParameterSettings(0.05, 0.3),
-    ],
-    ids=["rate", "decay", "both"],
-)
-@pytest.mark.parametrize(
     "optimizer",
     [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1)],
     ids=["adamw", "adafactor"],
 )
-def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
+def test_a_parameter_with_a_learning_rate_of_its_own_moves_as_on_torch(
     toys,
     engine,
     place,
     columns,
     optimizer,
-    parameter_settings,
 ):
     reached = {}
-    for settings in (parameter_settings, None):
+    own_rate = ParameterSettings(lr=0.05)
+    for settings in (own_rate, None):
         on_torch, on_jax = (
             train(
                 place(on),
@@ -274,46 +263,17 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
             on_torch.step(columns)
             on_jax.step(columns)
         reached[settings] = on_torch.loss.log_temperature.item()
-        assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(
-            reached[settings], abs=1e-4
-        )
-    assert abs(reached[parameter_settings] - reached[None]) > 1e-3
+
+        temperature = on_jax.state.weights["loss.log_temperature"]
+        assert float(temperature) == pytest.approx(reached[settings], abs=1e-4)
+    assert abs(reached[own_rate] - reached[None]) > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "expected"),
-    [
-        (AdamW(lr=0.1), 3 - 0.1 * 0.1 * 3),
-        (Adafactor(lr=0.1), 3 - 0.1 * (0.1 * 3) * 3),
-        (Adafactor(lr=0.1, scale_parameter=False), 3 - 0.1 * 0.1 * 3),
-    ],
-    ids=["adamw", "adafactor", "adafactor-unscaled"],
-)
-def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
-    toys,
-    engine,
-    place,
-    columns,
-    optimizer,
-    expected,
-):
-    loss = toys.loss(
-        math.exp(3.0), learned=True, settings=ParameterSettings(weight_decay=0.1)
-    )
-    # Without a gradient, only the decay moves the parameter.
-    on_torch = train(place(engine), loss, optimizer)
-    on_torch.loss.log_temperature.grad = torch.zeros(())
-    on_torch.optimizer.step()
-    assert on_torch.loss.log_temperature.item() == pytest.approx(expected, rel=1e-6)
+def test_a_weight_decay_of_its_own_is_refused(toys, place):
 
-    on_jax = train(place(engine_of()), loss, optimizer)
-    weights = on_jax.weights()
-    gradients = jax.tree.map(np.zeros_like, weights)
-    updates, _ = on_jax.transform.update(gradients, on_jax.optimizer, weights)
-    moved = (
-        weights["loss.log_temperature"] - optimizer.lr * updates["loss.log_temperature"]
-    )
-    assert float(moved) == pytest.approx(expected, rel=1e-6)
+    loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
+    with pytest.raises(RunError, match="has its own weight decay"):
+        train(place(engine_of()), loss)
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
@@ -364,8 +324,7 @@ def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_de
             (encoders[1], None),
         )
     )
-    # Four rows of three columns in micro-batches of two are one batch of eight rows and one of four, where
-    # eight rows are the smallest shape: other batches draw other dropout, the gradient fits it all the same.
+    # Passes of other texts draw other dropout.
     assert spread[0] == pytest.approx(whole[0], rel=1e-5)
     assert closeness(spread[1], whole[1]) < 1e-5
     assert np.isfinite(cached[0])
@@ -424,24 +383,23 @@ def test_a_saved_encoder_is_one_that_torch_reads(
     np.testing.assert_allclose(read.encode(batch), encoder.encode(batch), atol=1e-6)
 
 
-def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys, place):
+def test_a_step_is_compiled_once_for_each_length(toys, place):
     engine = engine_of()
     trainer = train(place(engine), toys.loss(), AdamW(lr=1e-3), total_steps=50)
     rng = np.random.default_rng(0)
-    for _ in range(50):
-        rows = int(rng.integers(2, 12))
+    for _ in range(20):
         texts = []
-        for _ in range(3 * rows):
+        for _ in range(9):
             words = rng.choice(list("abcdef"), int(rng.integers(1, 15)))
             texts.append(" ".join(words))
         parts = (toys.tokens(*texts[start::3]) for start in range(3))
         result = trainer.step(
             dict(zip(("anchor", "positive", "negative"), parts, strict=True))
         )
+
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
-    # 4 tokens: 8 and 16 rows; 8 and 16 tokens: 8 rows.
-    assert 3 <= shapes <= 4
+    assert 1 <= shapes <= 3
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
@@ -482,7 +440,7 @@ def test_what_does_not_fit_is_said_in_words():
 
 def test_adafactor_refuses_a_weight_with_three_axes():
     with pytest.raises(RunError, match="`kernel` has 3 axes"):
-        build_optax(Adafactor(), {"kernel": (2, 3, 4)})
+        optax_form(Adafactor(), {"kernel": (2, 3, 4)})
 
 
 def test_an_optimizer_without_a_twin_is_named(toys, place):

@@ -167,13 +167,13 @@ class _Loop:
         while not self.ended:
             self.step += 1
             with self.context.stop.patient():
-                signal_elsewhere = self._take_step()
-                reason = self.context.stop.asked or signal_elsewhere
-                if reason is not None or self._is_state_due():
+                self._take_step()
+                is_due = self.context.stop.asked is not None or self._is_state_due()
+                if is_due:
                     self._save_state()
-                    # A signal may have come while the state was written.
-                    reason = self.context.stop.asked or signal_elsewhere
-            if reason is not None:
+            # A signal may have come while the state was written.
+            reason = self.context.stop.asked
+            if is_due and reason is not None:
                 self._interrupt(reason)
             self._evaluate()
 
@@ -186,11 +186,8 @@ class _Loop:
             # The trainer is loaded last, since building the rest may have drawn random numbers.
             self.trainer.load(state.trainer(self.context.directory))
 
-    def _take_step(self) -> str | None:
-        """Train on one batch.
-
-        Return why the run should end, if another process of the engine received a signal.
-        """
+    def _take_step(self) -> None:
+        """Train on one batch."""
         batch = self.sampler.next()
         columns = self.feed(batch, (self.step - 1) / self.total_steps)
         result = self.trainer.step(columns)
@@ -209,7 +206,6 @@ class _Loop:
             total_steps=self.total_steps,
             result=result,
         )
-        return result.interrupted
 
     def _is_state_due(self) -> bool:
         """Whether `[checkpoint]` asks for a training state after this step."""

@@ -174,16 +174,9 @@ class PlacedEncoder:
         return None
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights and of the code that computes vectors from tokens; None if it is unknown.
+        """Return a hash of all weights and of how the engine computes with them; None if it is unknown.
 
-        Encoders with equal fingerprints must give equal vectors: they share the vectors in the vector store.
-        """
-        return None
-
-    def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite, or None if there is none or it is not checked.
-
-        It is not enough to check the vectors, since an attention kernel may ignore NaN.
+        Encoders of one recipe and one code with equal fingerprints share the vectors in the vector store.
         """
         return None
 
@@ -211,11 +204,6 @@ class StepResult:
     grad_norm: float
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
-    interrupted: str | None = None
-    """Why the run should end after this step: another process of the engine has received a signal.
-
-    None if the run should go on.
-    """
     fault: str = ""
     """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
         item_score,
         score_range,
     )
+    from sentbed_common.line_readers import (
+        csv_rows,
+        decoded_line,
+        decoded_lines,
+        json_object,
+        text_lines,
+    )
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import (
         DOCUMENT_BLOCK,
@@ -48,6 +55,24 @@ if TYPE_CHECKING:
     )
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.source_code_hashes import code_of
+    from sentbed_common.tables import (
+        BATCH_ROWS,
+        HUB,
+        TABLES,
+        TEXT_TABLES,
+        Column,
+        Row,
+        TableLayout,
+        find_columns,
+        is_data_set,
+        local_file,
+        require_number,
+        require_string,
+        require_table,
+        require_text,
+        suffix_of,
+        table_rows,
+    )
     from sentbed_common.task_pool import (
         OnDeath,
         Start,
@@ -55,13 +80,6 @@ if TYPE_CHECKING:
     )
     from sentbed_common.tensor_files import read_tensors, weight_files
     from sentbed_common.text_files import open_text, readable
-    from sentbed_common.text_lines import (
-        LONGEST_LINE,
-        csv_rows,
-        decoded_line,
-        in_utf_16,
-        json_object,
-    )
     from sentbed_common.text_pair_similarities import (
         Encoded,
         cosines,

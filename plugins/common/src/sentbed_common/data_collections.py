@@ -89,27 +89,11 @@ class KnownData:
         return any(file.url and file.path == path for file in self.files)
 
     @property
-    def remedy(self) -> str:
-        """Clause on what to do about a missing file: which command downloads it, or shows where it belongs."""
-        if self._command:
-            return self._command
-        return f"`sentbed data where {self.name}` shows which file belongs where; {self.how_to_get}"
-
-    @property
     def how_to_get(self) -> str:
         """Clause on how to obtain the collection, for messages about missing files."""
-        return self._command or self.advice or f"see {self.source}"
-
-    @property
-    def _command(self) -> str:
-        """Clause on the command that downloads or makes the collection; empty if none does."""
-        derived_paths: set[str] = set()
-        for derived in self.made:
-            if not derived.sources:
-                derived_paths.update(derived.files)
-
-        if derived_paths.issuperset(file.path for file in self.files):
-            return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):
             return f"`sentbed data get {self.name}` downloads it"
-        return ""
+        return (
+            f"`sentbed data where {self.name}` shows which file belongs where; "
+            f"{self.advice or self.source}"
+        )

@@ -64,6 +64,7 @@ class Augmented(Dataset):
         """Yield every anchor, then every positive of the first epoch."""
         if columns is None or "anchor" in columns:
             yield from self.source.texts(("anchor",))
+
         if columns is None or "positive" in columns:
             for start in range(0, len(self), 1024):
                 rows = range(start, min(start + 1024, len(self)))

@@ -35,6 +35,7 @@ class Sample(DataSource):
         """`anchor` and `positive`, and `negative` with `kind = "triplets"`."""
         if self.kind == "triplets":
             return ("anchor", "positive", "negative")
+
         return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:

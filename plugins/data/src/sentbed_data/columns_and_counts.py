@@ -9,6 +9,7 @@ def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> li
     """Return the columns that are in `choice`, in the order of `columns`; all columns if `choice` is None."""
     if choice is None:
         return list(columns)
+
     return [column for column in columns if column in choice]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.errors import DataError, SentbedError
+from sentbed.errors import SentbedError
 from sentbed.tools import echo
 
 
@@ -27,26 +27,23 @@ _digests = click.option(
 @_data_dir
 @_digests
 def data_list(directory: str | None, digests: bool) -> None:
-    """List the known data sets: name, state and purpose."""
+    """List the known data sets: name, purpose and state."""
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import (
+    from sentbed_data.collection_files import (
         collections,
         data_base,
-        inspect_collection,
+        file_states,
+        summary,
     )
 
     base = data_base(directory)
     every_collection = collections(load_plugins())
     width = max(map(len, every_collection), default=0)
     for name, collection in every_collection.items():
-        status = inspect_collection(collection, base, digests)
-        echo(f"{name:<{width}}  {status.state:<16} {collection.summary}")
-        if status.detail:
-            echo(f"{'':<{width}}  {status.detail}")
-
-    if base is None:
-        echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
+        echo(f"{name:<{width}}  {collection.summary}")
+        state = summary(file_states(collection, base, digests))
+        echo(f"{'':<{width}}  {state}")
 
 
 @data.command("where")
@@ -61,11 +58,13 @@ def data_where(
     """Show path and state of each file of NAME (default: of all known data sets), also of missing files."""
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import (
+    from sentbed_data.collection_files import (
+        collection_directory,
         collections,
         data_base,
+        file_states,
         find_collection,
-        inspect_collection,
+        summary,
     )
 
     base = data_base(directory)
@@ -75,18 +74,19 @@ def data_where(
         shown = [find_collection(plugins, name)]
 
     for collection in shown:
-        status = inspect_collection(collection, base, digests)
-        echo(f"{collection.name}: {status.state}, {status.directory}")
-        for item in status.files:
-            path = item.path.relative_to(status.directory)
-            echo(f"  {item.state:<16} {path}  {item.detail}".rstrip())
+        states = file_states(collection, base, digests)
+        place = collection_directory(collection, base)
+        echo(f"{collection.name}: {place}, {summary(states)}")
+        for state in states:
+            path = state.path.relative_to(place)
+            echo(f"  {state.problem or 'present':<16} {path}")
 
         source = collection.source
         if collection.licence:
             source += f" ({collection.licence})"
 
         echo(f"  source: {source}")
-        if status.bad:
+        if any(state.is_bad for state in states):
             echo(f"  {collection.how_to_get}")
 
 
@@ -98,33 +98,19 @@ def data_get(name: str, directory: str | None) -> None:
     from sentbed.helpers import DATA_VARIABLE, data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.download import DownloadBars
-    from sentbed_data.find_collections import UNKNOWN, data_base, find_collection
+    from sentbed_data.collection_files import data_base, find_collection, summary
     from sentbed_data.get_collection import get_missing_files
 
     collection = find_collection(load_plugins(), name)
     base = data_base(directory)
-    if base is None:
-        raise DataError(
-            f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
-            "name it with `--dir`"
-        )
-    if str(base).startswith("~"):
-        raise DataError(
-            f"`{base}` is in the home directory of an unknown user; name another directory"
-        )
+    states = get_missing_files(collection, base)
+    for state in states:
+        if state.problem:
+            echo(f"{state.path}: {state.problem}", err=True)
 
-    with DownloadBars() as bars:
-        status = get_missing_files(collection, base, bars)
-
-    for item in status.files:
-        if item in status.bad or item.state == UNKNOWN:
-            echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
-
-    if status.bad:
-        advice = collection.advice or f"see {collection.source}"
+    if any(state.is_bad for state in states):
         raise SentbedError(
-            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; {advice}"
+            f"`{name}` is not as it should be; delete wrong files and run it again, or see {collection.source}"
         )
 
     root = data_root()
@@ -134,4 +120,4 @@ def data_get(name: str, directory: str | None) -> None:
             err=True,
         )
 
-    echo(f"{status.directory}: {status.state}")
+    echo(f"{name}: {summary(states)}")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import attrs
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_source_base import FileSource
-from sentbed_data.hub import is_data_set
-from sentbed_data.readers import LINES, TABLES, read_lines, suffix_of
+from sentbed_data.table_source_base import TextSource
 
 
 @attrs.frozen(kw_only=True)
-class Dropout(FileSource):
+class Dropout(TextSource):
     """A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
     Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file has one
@@ -38,23 +34,5 @@ class Dropout(FileSource):
         return (self.column,)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
-        return self._table(self._file_columns, {"anchor": 0, "positive": 0})
-
-    def _rows(
-        self, names: Sequence[str], left_out: Counter[str]
-    ) -> Iterator[Sequence[str]]:
-        if suffix_of(self.path) != LINES or is_data_set(self.path):
-            yield from super()._rows(names, left_out)
-            return
-
-        for line in read_lines(
-            self.path,
-            encoding=self.encoding,
-            revision=self.revision,
-            limit=self.limit,
-        ):
-            yield (line,)
-
-    def _suffixes(self) -> Sequence[str]:
-        return (*TABLES, LINES)
+        """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
+        return self._open({"anchor": 0, "positive": 0})

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 
 from sentbed.errors import DataError
-from sentbed_common import KnownArchive, KnownData, KnownFile
-
-from sentbed_data import wordnet
+from sentbed_common import KnownData, KnownFile
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse"
 _3AM = "https://raw.githubusercontent.com/MaxyLee/3AM/HEAD/data"
@@ -137,20 +135,6 @@ KNOWN = (
         source=_HUB,
     ),
     KnownData(
-        name="wordnet",
-        summary='WordNet 3.0, as NLTK has it: synonyms, lexicon = "data:wordnet"',
-        places=("wordnet",),
-        files=tuple(map(KnownFile, wordnet.FILES)),
-        source="https://wordnet.princeton.edu",
-        archives=(
-            KnownArchive(
-                "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip"
-            ),
-        ),
-        licence="WordNet's own, free for any use",
-        advice="`apt-get install wordnet-base` puts it where it is found without `lexicon`",
-    ),
-    KnownData(
         name="aic-en-zh",
         summary='AI Challenger\'s pairs of English and Chinese: parallel, anchor = "data:aic/aic.en"',
         places=("aic",),
@@ -216,7 +200,7 @@ def with_remedy(error: DataError, location: str) -> str:
         return str(error)
 
     collection, _ = match
-    return f"{error}; {collection.remedy}"
+    return f"{error}; {collection.how_to_get}"
 
 
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:

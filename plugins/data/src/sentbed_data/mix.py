@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import and_, deep_iterable, ge, gt, lt, min_len, optional
+from attrs.validators import and_, deep_iterable, gt, lt, min_len
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, cut_into_batches
 
@@ -41,23 +41,15 @@ class Mix(DataSource):
 
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
-    strategy: Literal["proportional", "round-robin", "temperature", "weights"] = (
-        "proportional"
-    )
+    strategy: Literal["proportional", "round-robin", "weights"] = "proportional"
     """How the shares of the sources are chosen. `proportional`: proportional to the numbers of rows, so that an
-    epoch has every row once. `round-robin`: equal shares; the sources take turns. `temperature`: proportional
-    to rows ** (1 / temperature). `weights`: proportional to `weights`."""
-    temperature: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
-    """Temperature for `strategy = "temperature"`, at least 1. 1 is the same as `proportional`; higher values
-    make the shares more equal."""
+    epoch has every row once. `round-robin`: as many rows of each source as the largest one has; the sources take
+    turns. `weights`: proportional to `weights`, with as many rows as all sources together. A source with fewer
+    rows than its share is repeated within an epoch."""
     weights: tuple[float, ...] = attrs.field(
         default=(), validator=deep_iterable(and_(gt(0.0), lt(math.inf)))
     )
     """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios matter."""
-    repeat: bool = True
-    """Whether a source with fewer rows than its share is repeated within an epoch. If true, an epoch has as
-    many rows as all sources together (with `round-robin`, as many rows of each source as the largest source
-    has). If false, an epoch ends before a source would be repeated."""
     batches: Literal["mixed", "single"] = "mixed"
     """`mixed`: a batch may have rows of several sources. `single`: all rows of a batch, and so its in-batch
     negatives, are from one source."""
@@ -84,12 +76,14 @@ class Mix(DataSource):
                 f"`{source.name}` has {', '.join(source.columns)}"
                 for source in self.sources
             )
+
             yield f"the sources have no column in common: {each}; mix sources of one kind"
 
         for column in sorted(self.numbers):
             with_texts = [
                 source.name for source in self.sources if column not in source.numbers
             ]
+
             if with_texts:
                 yield (
                     f"the column `{column}` holds texts in the source `{with_texts[0]}`, and numbers in "
@@ -102,21 +96,9 @@ class Mix(DataSource):
                 "put all sources into one, with `weights`"
             )
 
-        yield from self._problems_of_strategy()
-
-    def _problems_of_strategy(self) -> Iterator[str]:
-        """Yield problems of `temperature` and `weights`, which must be given for their strategies only."""
-        options = (
-            ("temperature", self.temperature),
-            ("weights", self.weights or None),
-        )
-        for field, value in options:
-            if self.strategy == field and value is None:
-                yield f'`strategy = "{field}"` needs `{field}`; add it'
-            elif self.strategy != field and value is not None:
-                yield f'`{field}` is for `strategy = "{field}"`, not for {self.strategy!r}; remove it'
-
-        if self.weights and len(self.weights) != len(self.sources):
+        if bool(self.weights) != (self.strategy == "weights"):
+            yield '`weights` and `strategy = "weights"` need each other; add or remove one of them'
+        elif self.weights and len(self.weights) != len(self.sources):
             yield (
                 f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
                 "give one for each source, in their order"
@@ -135,6 +117,7 @@ class Mix(DataSource):
             parts.append(part)
 
         takes = self._takes(tuple(map(len, parts)))
+
         return Mixed(
             self.columns,
             tuple(parts),
@@ -149,30 +132,16 @@ class Mix(DataSource):
             return tuple(sizes)
 
         if self.strategy == "round-robin":
-            size = min(sizes)
-            if self.repeat:
-                size = max(sizes)
+            return (max(sizes),) * len(sizes)
 
-            return (size,) * len(sizes)
+        rows = sum(sizes)
+        total = sum(self.weights)
+        counts = []
+        for weight in self.weights:
+            count = round(rows * weight / total)
+            counts.append(max(1, count))
 
-        shares: Sequence[float] = self.weights
-        if self.strategy == "temperature":
-            exponent = 1 / (self.temperature or 1.0)
-            shares = [size**exponent for size in sizes]
-
-        if self.repeat:
-            rows = sum(sizes)
-            total = sum(shares)
-            counts = []
-            for share in shares:
-                count = round(rows * share / total)
-                counts.append(max(1, count))
-
-            return tuple(counts)
-
-        # Without the factor 1 + 1e-12, a rounding error just below a whole number would lose a row.
-        scale = min(size / share for size, share in zip(sizes, shares, strict=True))
-        return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
+        return tuple(counts)
 
 
 @attrs.frozen(eq=False)
@@ -218,6 +187,7 @@ class Mixed(Dataset):
         fingerprints = [part.fingerprint for part in self.parts]
         mixture = (self.takes, self.in_turn, self.whole_batches)
         described = repr((fingerprints, self.columns, mixture))
+
         return hashlib.sha256(described.encode()).hexdigest()
 
     def __len__(self) -> int:
@@ -269,10 +239,12 @@ class Mixed(Dataset):
                 'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
                 'remove `distinct`, or choose `batches = "mixed"`'
             )
+
         parts = self._turns(self.takes, key, epoch)
         rows = np.empty(len(parts), np.int64)
         for part in range(len(self.parts)):
             rows[parts == part] = self._rows_of_part(part, key, epoch)
+
         return rows
 
     def batches(
@@ -293,6 +265,7 @@ class Mixed(Dataset):
         counts = tuple(map(len, batches_of_parts))
         remaining = [iter(batches) for batches in batches_of_parts]
         turns = self._turns(counts, key, epoch)
+
         return [next(remaining[part]) for part in turns]
 
     def _rows_of_part(
@@ -311,8 +284,10 @@ class Mixed(Dataset):
         for number in range(start // size, -(-end // size)):
             rng = np.random.default_rng([*key, number, _PART, part])
             passes.append(rng.permutation(size))
+
         first = start // size * size
         rows = np.concatenate(passes)[start - first : end - first]
+
         return rows + self._starts[part]
 
     def _turns(
@@ -325,6 +300,7 @@ class Mixed(Dataset):
 
         They are drawn in pieces, each from the turns that are left, so that all orders are equally likely.
         """
+
         import numpy as np
 
         if self.in_turn:
@@ -341,8 +317,10 @@ class Mixed(Dataset):
                 in_piece = rng.multivariate_hypergeometric(
                     left, _PIECE, method="marginals"
                 )
+
             left = left - in_piece
             parts = np.repeat(np.arange(len(counts)), in_piece)
             seed = [*key, epoch, _TURNS, len(pieces) + 1]
             pieces.append(np.random.default_rng(seed).permutation(parts))
+
         return np.concatenate(pieces)

@@ -9,18 +9,18 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed import DataError
-from sentbed_common import InMemoryDataset
+from sentbed.errors import listed
+from sentbed_common import Column, InMemoryDataset, require_text
 
 from sentbed_data.columns_and_counts import counts_text
-from sentbed_data.csv_tsv_jsonl import shortened_list
-from sentbed_data.labelled_files import ColumnToFind, LabelledFiles
+from sentbed_data.table_source_base import TableSource, columns_of_rows
 
 _CLASSES = ("entailment", "neutral", "contradiction")
 _NO_LABEL = "-"
 
 
 @attrs.frozen(kw_only=True)
-class Nli(LabelledFiles):
+class Nli(TableSource):
     """Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar.
 
     Rows without a gold label (`-`) are skipped.
@@ -50,6 +50,8 @@ class Nli(LabelledFiles):
     )
     """Meaning of the labels in the file, if they are not the words themselves: `{ 0 = "entailment", 1 =
     "neutral", 2 = "contradiction", -1 = "-" }`."""
+    seed: int = 0
+    """Seed of the choice among several suitable texts for a row; equal seeds give equal choices."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,14 +64,22 @@ class Nli(LabelledFiles):
 
         return ("premise", "hypothesis", "label")
 
+    @property
+    def _file_columns(self) -> tuple[Column, ...]:
+        return (
+            self.premise or ("sentence1", "premise", "text_a", "sent1"),
+            self.hypothesis or ("sentence2", "hypothesis", "text_b", "sent2"),
+            self.label or ("gold_label", "label"),
+        )
+
     def open(self) -> InMemoryDataset:
-        """Read the files. Raises `DataError`, with file and line, if a row is invalid."""
+        """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
         left_out: Counter[str] = Counter()
-        rows = list(self._labelled(left_out))
+        rows: list[tuple[str, ...]] = list(self._labelled(left_out))
         if self.build == "triplets":
             rows = self._triplets(rows, left_out)
         elif self.build == "pairs":
-            entailed = [row for row in rows if row[2] == "entailment"]
+            entailed = [row[:2] for row in rows if row[2] == "entailment"]
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
 
@@ -79,50 +89,40 @@ class Nli(LabelledFiles):
             counts = counts_text(left_out) or "nothing"
             raise DataError(
                 f"nothing is left for `build = {self.build!r}`; left out: {counts}; "
-                f"expected labels {shortened_list(_CLASSES)}",
-                ", ".join(map(str, self._files())),
+                f"expected labels {listed(_CLASSES)}",
+                self.path,
             )
 
-        # Pairs have fewer columns than `rows`, which have the label too.
-        texts = {}
-        for number, column in enumerate(self.columns):
-            texts[column] = [row[number] for row in rows[: self.limit]]
-
-        return InMemoryDataset(texts, left_out)
+        texts = columns_of_rows(rows[: self.limit], len(self.columns))
+        return InMemoryDataset(dict(zip(self.columns, texts, strict=True)), left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         """Yield premise, hypothesis and label of each row with a label, and count the other rows."""
-        premises = ("sentence1", "premise", "text_a", "sent1")
-        hypotheses = ("sentence2", "hypothesis", "text_b", "sent2")
-        columns = (
-            ColumnToFind("premise", self.premise, premises),
-            ColumnToFind("hypothesis", self.hypothesis, hypotheses),
-            ColumnToFind("label", self.label, ("gold_label", "label"), label=True),
-        )
-        for row in self._rows(columns):
-            premise, hypothesis, spelt = map(str, row.values)
-            label = self.labels.get(spelt, spelt)
+        for file, number, (premise, hypothesis, spelt) in self._rows():
+            require_text(premise, "premise", file, number)
+            require_text(hypothesis, "hypothesis", file, number)
+            label = self.labels.get(str(spelt), spelt)
             if label == _NO_LABEL:
                 left_out["rows without gold label"] += 1
             elif label in _CLASSES:
                 yield premise, hypothesis, label
             else:
                 raise DataError(
-                    f"found the label {spelt!r}; expected {shortened_list((*_CLASSES, _NO_LABEL))}; "
+                    f"found the label {spelt!r}; expected {listed((*_CLASSES, _NO_LABEL))}; "
                     f'say what it means: `labels = {{ {spelt} = "entailment" }}`',
-                    row.file,
-                    row.line,
+                    file,
+                    number,
                 )
 
     def _triplets(
-        self, rows: list[tuple[str, str, str]], left_out: Counter[str]
-    ) -> list[tuple[str, str, str]]:
+        self, rows: list[tuple[str, ...]], left_out: Counter[str]
+    ) -> list[tuple[str, ...]]:
         """Return premises with an entailment and a contradiction, and count the premises that lack one."""
         premises: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in rows:
             premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
 
-        chosen = []
+        chosen: list[tuple[str, ...]] = []
         for premise, hypotheses in premises.items():
             if "entailment" in hypotheses and "contradiction" in hypotheses:
                 # The choice for a premise does not depend on other premises and their order.

@@ -7,11 +7,11 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_source_base import FileSource
+from sentbed_data.table_source_base import TextSource
 
 
 @attrs.frozen(kw_only=True)
-class Pairs(FileSource):
+class Pairs(TextSource):
     """Rows of two texts that belong together; the other rows of a batch serve as negatives."""
 
     name: ClassVar[str] = "pairs"
@@ -31,5 +31,5 @@ class Pairs(FileSource):
         return (self.anchor, self.positive)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
-        return self._table(self._file_columns, {"anchor": 0, "positive": 1})
+        """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
+        return self._open({"anchor": 0, "positive": 1})

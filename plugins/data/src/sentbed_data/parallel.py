@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
-from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
-from sentbed_common import InMemoryDataset
+from sentbed_common import (
+    InMemoryDataset,
+    TableLayout,
+    local_file,
+    table_rows,
+    text_lines,
+)
 
-from sentbed_data.file_paths import local_file
 from sentbed_data.known_collections import with_remedy
-from sentbed_data.parquet_arrow import require_package
-from sentbed_data.readers import columns_of_rows, problem_of_text
 from sentbed_data.streamed_table import open_streamed
-from sentbed_data.text_lines import numbered_lines, python_encoding
-
-_Side: TypeAlias = tuple[Path, str]
-"""One text of a pair, with the file that it is from."""
+from sentbed_data.table_source_base import columns_of_rows
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +41,7 @@ class Parallel(DataSource):
     """Text file whose line n is the translation of line n of `anchor`."""
     path: FilePath | None = None
     """A single file instead of `anchor` and `positive`, with both texts in each line. Tabs separate the fields
-    of a line; quotes are part of a text. There is no header row, and every line has the same number of fields."""
+    of a line; quotes are part of a text. There is no header row."""
     fields: tuple[int, int] = attrs.field(default=(0, 1))
     """Indices of anchor and positive among the fields in `path`, from 0. In Tatoeba's files (English, Chinese,
     attribution), `[0, 1]` is English and Chinese."""
@@ -53,8 +52,8 @@ class Parallel(DataSource):
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of rows to return, from the first, at least 1; default: all."""
     stream: bool = False
-    """Whether the texts stay on disk, for files too large for memory (needs `sentbed-data[arrow]`). They are
-    written once to an Arrow file in the cache, from which rows are read when they are needed."""
+    """Whether the texts stay on disk, for files too large for memory. They are written once to an Arrow file in
+    the cache, from which rows are read when they are needed."""
 
     @fields.validator
     def _validate_fields(self, attribute: object, value: tuple[int, int]) -> None:
@@ -67,103 +66,39 @@ class Parallel(DataSource):
         return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
-        """Yield problems that show without reading the data."""
+        """Yield problems that show without reading more than the first row."""
         try:
-            python_encoding(self.encoding)
-            if self.stream:
-                require_package("pyarrow", "arrow")
-
-            paths = self._paths()
+            locations = self._locations()
         except DataError as error:
             yield str(error)
             return
 
-        for path in paths:
-            try:
-                local_file(path)
-            except DataError as error:
-                yield with_remedy(error, path)
-
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
+        for location in locations:
+            try:
+                next(text_lines(local_file(location), self.encoding), None)
+            except DataError as error:
+                yield with_remedy(error, location)
+
     def open(self) -> Dataset:
         """Read the files, into memory or a cached file. Raises `DataError` if a line is invalid."""
-        files = list(map(local_file, self._paths()))
+        files = [local_file(location) for location in self._locations()]
         if self.stream:
-            return self._open_streamed(files)
+            reading = [self.fields, self.skip_empty, self.encoding, self.limit]
+            return open_streamed(
+                files,
+                {"anchor": 0, "positive": 1},
+                lambda counts: self._pairs(files, counts),
+                reading,
+            )
 
         left_out: Counter[str] = Counter()
         anchors, positives = columns_of_rows(self._pairs(files, left_out), 2)
-        texts = {"anchor": anchors, "positive": positives}
-        return InMemoryDataset(texts, left_out)
+        return InMemoryDataset({"anchor": anchors, "positive": positives}, left_out)
 
-    def _open_streamed(self, files: Sequence[Path]) -> Dataset:
-        """Return the pairs in the files, from a cached file on disk."""
-        fields = None
-        if self.path is not None:
-            fields = list(self.fields)
-
-        reading = {
-            "fields": fields,
-            "skip_empty": self.skip_empty,
-            "encoding": python_encoding(self.encoding),
-            "limit": self.limit,
-        }
-        columns = {"anchor": 0, "positive": 1}
-        return open_streamed(
-            files,
-            self.columns,
-            columns,
-            lambda counts: self._pairs(files, counts),
-            reading,
-        )
-
-    def _pairs(
-        self, files: Sequence[Path], left_out: Counter[str]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the pairs in the files, and count the lines that are left out."""
-        if self.path is None:
-            rows = self._lines_of(*files)
-        else:
-            rows = self._fields_of(*files)
-
-        count = 0
-        for number, first, second in rows:
-            if count == self.limit:
-                # Files are read to their ends in spite of `limit`: if one of two has fewer lines, earlier pairs
-                # may be wrong too.
-                continue
-
-            empty_side = _empty_side(first, second)
-            if empty_side is not None and not self.skip_empty:
-                raise DataError(
-                    "a side of the pair is empty; expected a text; "
-                    "correct the line, or leave such lines out with `skip_empty = true`",
-                    empty_side,
-                    number,
-                )
-
-            if empty_side is not None:
-                left_out["lines with an empty side"] += 1
-                continue
-
-            for file, text in (first, second):
-                if message := problem_of_text(text):
-                    raise DataError(message, file, number)
-
-            count += 1
-            yield first[1], second[1]
-            if count == self.limit and self.path is not None:
-                break
-
-        if not count:
-            raise DataError(
-                "there is no pair of texts; expected at least one; check the file",
-                files[0],
-            )
-
-    def _paths(self) -> tuple[FilePath, ...]:
+    def _locations(self) -> tuple[FilePath, ...]:
         """Return the one or two files to read. Raises `DataError` if the fields do not name them."""
         if self.path is not None and self.anchor is None and self.positive is None:
             return (self.path,)
@@ -171,74 +106,66 @@ class Parallel(DataSource):
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
 
-        options = []
-        for field in ("anchor", "positive", "path"):
-            if getattr(self, field) is not None:
-                options.append(field)
-
         raise DataError(
-            f"found {listed(options) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
+            "give two files, `anchor` and `positive`, or one file, `path`, and not both"
         )
 
-    def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
-        """Yield the lines of two files in parallel. Raises `DataError` if one file has more lines."""
-        first_file, second_file = files
-        first_count = second_count = 0
-        lines = zip_longest(
-            numbered_lines(first_file, self.encoding),
-            numbered_lines(second_file, self.encoding),
-        )
-        for first, second in lines:
-            if first is not None:
-                first_count += 1
-
-            if second is not None:
-                second_count += 1
-
-            if first is not None and second is not None:
-                yield first[0], (first_file, first[1]), (second_file, second[1])
-
-        if first_count == second_count:
-            return
-
-        shorter = second_file
-        if first_count < second_count:
-            shorter = first_file
-
-        raise DataError(
-            f"`{first_file}` has {first_count} lines and `{second_file}` {second_count}; "
-            f"expected line n of one to be the translation of line n of the other; align them",
-            shorter,
-            min(first_count, second_count),
-        )
-
-    def _fields_of(self, file: Path) -> Iterator[tuple[int, _Side, _Side]]:
-        """Yield the two fields of each line of one file. Raises `DataError` if lines differ in length."""
-        width = 0
-        for number, line in numbered_lines(file, self.encoding):
-            if not line:
-                # A blank line has no fields, but it is a line in which both texts are blank.
-                yield number, (file, ""), (file, "")
+    def _pairs(
+        self, files: list[Path], left_out: Counter[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the pairs in the files, and count the lines that are left out."""
+        count = 0
+        for number, anchor, positive in self._sides(files):
+            if count == self.limit:
+                # Files are read to their ends in spite of `limit`: if one of two has fewer lines, earlier pairs
+                # may be wrong too.
                 continue
 
-            values = line.split("\t")
-            width = width or max(len(values), max(self.fields) + 1)
-            if len(values) != width:
+            if anchor.strip() and positive.strip():
+                count += 1
+                yield anchor, positive
+            elif self.skip_empty:
+                left_out["lines with an empty side"] += 1
+            else:
+                file = files[0]
+                if anchor.strip():
+                    file = files[-1]
+
                 raise DataError(
-                    f"the line has {len(values)} field(s) between tabs; expected {width}; "
-                    f"correct the line, or name other `fields`",
+                    "a side of the pair is empty; expected a text; "
+                    "correct the line, or leave such lines out with `skip_empty = true`",
                     file,
                     number,
                 )
 
-            first, second = self.fields
-            yield number, (file, values[first]), (file, values[second])
+        if not count:
+            raise DataError(
+                "there is no pair of texts; expected at least one; check the file",
+                files[0],
+            )
 
+    def _sides(self, files: list[Path]) -> Iterator[tuple[int, str, str]]:
+        """Yield the number and both texts of each line. Raises `DataError` if one of two files has more lines."""
+        if self.path is not None:
+            columns = list(map(str, self.fields))
+            layout = TableLayout(header=False, separator="\t", encoding=self.encoding)
+            for number, (anchor, positive) in table_rows(self.path, columns, layout):
+                yield number, anchor, positive
 
-def _empty_side(first: _Side, second: _Side) -> Path | None:
-    """Return the file of the first blank text of a pair; None if neither text is blank."""
-    for file, text in (first, second):
-        if not text or text.isspace():
-            return file
+            return
 
-    return None
+        lines = zip_longest(*(text_lines(file, self.encoding) for file in files))
+        for number, (anchor_line, positive_line) in enumerate(lines, 1):
+            if anchor_line is None or positive_line is None:
+                shorter, longer = files
+                if positive_line is None:
+                    longer, shorter = files
+
+                raise DataError(
+                    f"the file has {number - 1} lines, and `{longer}` has more; expected line n of one to be the "
+                    "translation of line n of the other; align them",
+                    shorter,
+                    number - 1,
+                )
+
+            yield number, anchor_line[1], positive_line[1]

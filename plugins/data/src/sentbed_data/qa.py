@@ -1,4 +1,4 @@
-"""The source `qa`: questions and their answers."""
+"""The source `qa`: questions and their right answers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError
-from sentbed_common import InMemoryDataset
+from sentbed.errors import listed
+from sentbed_common import Column, InMemoryDataset, require_text
 
-from sentbed_data.csv_tsv_jsonl import shortened_list
-from sentbed_data.labelled_files import ColumnToFind, LabelledFiles, Row
-from sentbed_data.readers import columns_of_rows
+from sentbed_data.table_source_base import TableSource, columns_of_rows
 
 
 @attrs.frozen(kw_only=True)
-class Qa(LabelledFiles):
-    """Questions and answers: all rows or, in a file with labels, the rows with a right answer."""
+class Qa(TableSource):
+    """Questions with their right answers, from tables of answers with labels; for tables without, use `pairs`."""
 
     name: ClassVar[str] = "qa"
 
@@ -24,79 +23,70 @@ class Qa(LabelledFiles):
     """Column of the question; default: `question`, `qtext` or `query`, in upper or lower case."""
     answer: str | None = None
     """Column of the answer; default: `answer`, `atext` or `response`."""
-    label: str | None = None
-    """Column of the answer's label; default: `label`. If the file has no such column, all answers are right."""
+    label: str = "label"
+    """Column of the answer's label."""
     positive: str = "1"
     """Label of right answers; answers with other labels are wrong."""
     negatives: bool = False
     """Whether rows also have a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
-    without a wrong answer are left out. The file must have labels."""
+    without a wrong answer are left out."""
+    seed: int = 0
+    """Seed of the choice among several wrong answers; equal seeds give equal choices."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor` (the question) and `positive` (the answer), and `negative` with `negatives = true`."""
         if self.negatives:
             return ("anchor", "positive", "negative")
+
         return ("anchor", "positive")
 
+    @property
+    def _file_columns(self) -> tuple[Column, ...]:
+        return (
+            self.question or ("question", "qtext", "query"),
+            self.answer or ("answer", "atext", "response"),
+            self.label,
+        )
+
     def open(self) -> InMemoryDataset:
-        """Read the files. Raises `DataError`, with file and line, if a row is invalid."""
-        pairs: list[tuple[str, str]] = []
+        """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
+        rows: list[tuple[str, ...]] = []
         wrong: dict[str, list[str]] = {}
         labels: set[str] = set()
-        for row in self._rows(self._columns()):
-            question, answer, label = self._texts(row)
-            labels.add(label)
-            if label == self.positive:
-                pairs.append((question, answer))
+        for file, number, (question, answer, label) in self._rows():
+            require_text(question, "question", file, number)
+            require_text(answer, "answer", file, number)
+            labels.add(str(label))
+            if str(label) == self.positive:
+                rows.append((question, answer))
             else:
                 wrong.setdefault(question, []).append(answer)
 
-        rows: list[tuple[str, ...]]
-        if self.negatives:
-            rows = self._with_negatives(pairs, wrong)
-            reason = "right answers to questions without a wrong one"
-            missing = len(pairs) - len(rows)
-        else:
-            rows = list(pairs)
-            reason = "wrong answers"
-            missing = sum(map(len, wrong.values()))
-
         if not rows:
             raise DataError(
-                f"there is no row left: {len(pairs)} answers have the label {self.positive!r}, "
-                f"and the labels are {shortened_list(sorted(labels))}; correct `positive` or `label`",
-                ", ".join(map(str, self._files())),
+                f"no answer has the label {self.positive!r}, and the labels are {listed(sorted(labels))}; "
+                "correct `positive` or `label`",
+                self.path,
             )
+
+        reason = "wrong answers"
+        missing = sum(map(len, wrong.values()))
+        if self.negatives:
+            reason = "right answers to questions without a wrong one"
+            missing = len(rows)
+            rows = self._with_negatives(rows, wrong)
+            missing -= len(rows)
 
         left_out = {}
         if missing:
             left_out = {reason: missing}
 
-        columns = columns_of_rows(rows[: self.limit], len(self.columns))
-        texts = dict(zip(self.columns, columns, strict=True))
-        return InMemoryDataset(texts, left_out)
-
-    def _columns(self) -> tuple[ColumnToFind, ...]:
-        """Return the columns to find: question, answer and label."""
-        return (
-            ColumnToFind("question", self.question, ("question", "qtext", "query")),
-            ColumnToFind("answer", self.answer, ("answer", "atext", "response")),
-            ColumnToFind(
-                "label", self.label, ("label",), required=self.negatives, label=True
-            ),
-        )
-
-    def _texts(self, row: Row) -> tuple[str, str, str]:
-        """Return question, answer and label of a row; in a file without labels, the label `positive`."""
-        question, answer, label = row.values
-        if label is None:
-            label = self.positive
-
-        return str(question), str(answer), label
+        texts = columns_of_rows(rows[: self.limit], len(self.columns))
+        return InMemoryDataset(dict(zip(self.columns, texts, strict=True)), left_out)
 
     def _with_negatives(
-        self, pairs: list[tuple[str, str]], wrong: dict[str, list[str]]
+        self, pairs: list[tuple[str, ...]], wrong: dict[str, list[str]]
     ) -> list[tuple[str, ...]]:
         """Return rows of question, right answer and wrong answer, for questions that have a wrong answer."""
         right = set(pairs)

@@ -8,8 +8,7 @@ import attrs
 from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_paths import as_tuple
-from sentbed_data.file_source_base import FileSource
+from sentbed_data.table_source_base import TextSource, as_tuple
 
 MOST_NEGATIVES = 8
 """Largest number of hard negatives in a row that the losses accept."""
@@ -29,7 +28,7 @@ def few_negatives(
 
 
 @attrs.frozen(kw_only=True)
-class Triplets(FileSource):
+class Triplets(TextSource):
     """Rows of a premise, its entailment and its contradiction (the hard negative).
 
     The default column names are those of the NLI file of supervised SimCSE (Gao et al., 2021, section 4).
@@ -61,11 +60,8 @@ class Triplets(FileSource):
         return (self.anchor, self.positive, *self._negatives)
 
     def open(self) -> Dataset:
-        """Read the file. Raises `DataError`, with file and line, if a row is invalid."""
-        return self._table(
-            self._file_columns,
-            {column: place for place, column in enumerate(self.columns)},
-        )
+        """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
+        return self._open({column: place for place, column in enumerate(self.columns)})
 
 
 def negative_columns(count: int) -> tuple[str, ...]:

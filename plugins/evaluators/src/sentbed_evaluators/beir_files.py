@@ -9,10 +9,16 @@ from typing import Any
 
 from sentbed import DataError
 from sentbed.errors import suggest
+from sentbed.helpers import sha256
+from sentbed_common import (
+    json_object,
+    require_number,
+    require_string,
+    table_rows,
+    text_lines,
+)
 
-from sentbed_evaluators.json_lines import read_objects, text_of
 from sentbed_evaluators.retrieval_collection import Collection
-from sentbed_evaluators.text_lines import Hashes, column_places, lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 _COLUMNS = ("query-id", "corpus-id", "score")
@@ -52,17 +58,15 @@ def read_beir(
     """
     corpus, texts = folder / CORPUS, folder / QUERIES
     judged = folder / "qrels" / f"{split}.tsv"
-    hashes: Hashes = {}
-    documents = _read_corpus(corpus, hashes, title=title)
-    queries = _read_texts(texts, hashes)
-    judgements = _read_judgements(judged, hashes)
+    documents = _read_texts(corpus, title=title)
+    queries = _read_texts(texts)
+    judgements = _read_judgements(judged)
 
-    for query, (line, _) in judgements.items():
+    for query in judgements:
         if query not in queries:
             raise DataError(
                 f"query `{query}` is not in `{texts}`; take the two files from the same release",
                 judged,
-                line,
             )
 
     numbers = {name: number for number, name in enumerate(documents)}
@@ -84,7 +88,7 @@ def read_beir(
         "queries_without_judgement": len(queries.keys() - judgements.keys()),
         "queries_without_relevant": len(judgements) - len(relevant),
         "document_of_same_id": "left out",
-        "data": [hashes[corpus], hashes[texts], hashes[judged]],
+        "data": [sha256(corpus), sha256(texts), sha256(judged)],
     }
     note = ""
     if missing:
@@ -96,7 +100,7 @@ def read_beir(
 
     return Collection(
         [queries[query] for query in relevant],
-        list(documents.values()),
+        [document.strip() for document in documents.values()],
         list(relevant.values()),
         [numbers.get(query, -1) for query in relevant],
         protocol,
@@ -105,7 +109,7 @@ def read_beir(
 
 
 def _relevant_documents(
-    judgements: Mapping[str, tuple[int, Mapping[str, int]]], numbers: dict[str, int]
+    judgements: Mapping[str, Mapping[str, int]], numbers: dict[str, int]
 ) -> tuple[dict[str, dict[int, int]], dict[str, str]]:
     """Return query -> its relevant documents, each as number -> grade. Queries without any are left out.
 
@@ -114,7 +118,7 @@ def _relevant_documents(
     """
     relevant: dict[str, dict[int, int]] = {}
     missing: dict[str, str] = {}
-    for query, (_, grades) in judgements.items():
+    for query, grades in judgements.items():
         for name, grade in grades.items():
             if grade <= 0:
                 continue
@@ -125,97 +129,49 @@ def _relevant_documents(
     return relevant, missing
 
 
-def _read_corpus(
-    path: Path,
-    hashes: Hashes,
-    *,
-    title: bool,
-) -> dict[str, str]:
-    """Return the documents by their id."""
-    documents: dict[str, str] = {}
-    for line, name, row in _rows(path, documents, hashes):
-        text = text_of(row, "text", path, line)
+def _read_texts(path: Path, *, title: bool = False) -> dict[str, str]:
+    """Return documents or queries by their id; with `title`, the title stands before the text."""
+    texts: dict[str, str] = {}
+    for line, content in text_lines(path):
+        if not content.strip():
+            continue
+        row = json_object(content, path, line)
+        name = require_string(row.get("_id"), "_id", path, line)
+        text = require_string(row.get("text"), "text", path, line)
         # BEIR's own loader treats a missing title as an empty one.
-        head = ""
         if title and row.get("title") is not None:
-            head = text_of(row, "title", path, line)
-        documents[name] = f"{head} {text}".strip()
-    return documents
-
-
-def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
-    """Return the queries by their id."""
-    queries: dict[str, str] = {}
-    for line, name, row in _rows(path, queries, hashes):
-        queries[name] = text_of(row, "text", path, line)
-    return queries
-
-
-def _rows(
-    path: Path,
-    earlier: Mapping[str, str],
-    hashes: Hashes,
-) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield line number, id and JSON object of each line.
-
-    Raises `DataError` if an id is already in `earlier`, or the file is empty. The caller adds the ids to
-    `earlier`.
-    """
-    for line, row in read_objects(path, hashes=hashes):
-        name = text_of(row, "_id", path, line)
-        if name in earlier:
+            text = f"{require_string(row['title'], 'title', path, line)} {text}"
+        if name in texts:
             raise DataError(
                 f"the `_id` {name!r} occurs a second time; remove one of the two",
                 path,
                 line,
             )
-        yield line, name, row
-    if not earlier:
+        texts[name] = text
+
+    if not texts:
         raise DataError("the file is empty; check the download", path)
+    return texts
 
 
-def _read_judgements(
-    path: Path, hashes: Hashes
-) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return, for each query in the order of the file, its first line and the grades of the judged documents."""
-    rows = lines(path, hashes=hashes)
-    header = next(rows, (1, None))[1]
-    if header is None:
-        raise DataError("the file is empty; check the download", path)
-    names = header.split("\t")
-    advice = f"the first line names {', '.join(_COLUMNS)}, with tabs between them"
-    places = column_places(_COLUMNS, names, path, advice)
-
-    judgements: dict[str, tuple[int, dict[str, int]]] = {}
-    for line, content in rows:
-        fields = content.split("\t")
-        if len(fields) != len(names):
-            raise DataError(
-                f"the line has {len(fields)} columns, the header {len(names)}; repair the line",
-                path,
-                line,
-            )
-        query, document, score = (fields[place] for place in places)
-        try:
-            # `int` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
-            grade = int(score.replace("_", "?"))
-        except ValueError as error:
+def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
+    """Return, for each query in the order of the file, the grades of the judged documents."""
+    judgements: dict[str, dict[str, int]] = {}
+    for line, (query, document, score) in table_rows(str(path), _COLUMNS):
+        grade = require_number(score, "score", path, line)
+        if grade != int(grade):
             raise DataError(
                 f"the score is {score!r}, but grades are whole numbers (0: not relevant); repair the line",
                 path,
                 line,
-            ) from error
-        grades = judgements.setdefault(query, (line, {}))[1]
-        earlier = grades.setdefault(document, grade)
+            )
+        grades = judgements.setdefault(query, {})
+        earlier = grades.setdefault(document, int(grade))
         if earlier != grade:
             raise DataError(
-                f"document `{document}` has grade {grade} for query `{query}` here and {earlier} above; "
-                f"remove one of the two",
+                f"document `{document}` has grade {grade:g} for query `{query}` here and {earlier} above; "
+                "remove one of the two",
                 path,
                 line,
             )
-    if not judgements:
-        raise DataError(
-            "the file has a header and no judgement below it; check the download", path
-        )
     return judgements

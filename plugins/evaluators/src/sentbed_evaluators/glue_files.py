@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
+from sentbed_common import find_columns, require_number
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
-from sentbed_evaluators.scored_pair_files import parse_score
-from sentbed_evaluators.text_lines import class_number, column_places, lines
+from sentbed_evaluators.text_lines import class_number, lines
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -155,7 +155,7 @@ def read_rows(
         if task.classes:
             labels.append(class_number(label, task.classes, file, line))
         else:
-            scores.append(parse_score(label, file, line, (0, 5)))
+            scores.append(require_number(label, task.label, file, line, (0, 5)))
     rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
     sizes = sorted({size[split == "dev"] for size in task.sizes})
     if not rows or (check_size and len(rows) not in sizes):
@@ -185,6 +185,6 @@ def _columns(
             "download it again with `sentbed data get glue`",
             file,
         )
-    names = header.split("\t")
-    advice = "download the file again with `sentbed data get glue`"
-    return column_places(columns, names, file, advice), len(names)
+    header_names = header.split("\t")
+    names = find_columns(columns, header_names, file, 1)
+    return [header_names.index(name) for name in names], len(header_names)

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError, locate
+from sentbed_common import local_file, text_lines
 
-from sentbed_evaluators.text_lines import (
-    Hashes,
-    encoding_problems,
-    read_lines,
-    text_file_problems,
-)
+from sentbed_evaluators.text_lines import Hashes, read_lines
 
 
 @attrs.frozen
@@ -42,13 +38,17 @@ class ParallelFiles:
 
     def problems(self) -> Iterator[str]:
         """Yield problems that can be found without reading the files."""
-        yield from text_file_problems(self.first, self.second)
+        for location in (self.first, self.second):
+            try:
+                next(text_lines(local_file(location), self.encoding), None)
+            except DataError as error:
+                yield str(error)
+                break
         if not 1 <= self.positives <= self.pairs:
             yield (
                 f"`positives` is {self.positives} and `pairs` is {self.pairs}; "
                 f"give at least one positive pair, and no more than there are pairs"
             )
-        yield from encoding_problems(self.encoding)
 
     def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
         """Return the first and the second sentences of the pairs. For `hashes` see `text_lines.lines`.

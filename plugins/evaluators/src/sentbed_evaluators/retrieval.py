@@ -26,7 +26,7 @@ from sentbed_evaluators import beir_files
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
-from sentbed_evaluators.scored_pair_files import PairFile
+from sentbed_evaluators.scored_pair_files import PairFile, TextPairFile
 from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
     COST_UNITS,
@@ -37,7 +37,6 @@ from sentbed_evaluators.similarities import (
     searchable,
 )
 from sentbed_evaluators.text_lines import Hashes
-from sentbed_evaluators.text_pair_files import TextPairFile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,22 +1,25 @@
-"""Strict reader of files of sentence pairs with gold scores."""
+"""Files of sentence pairs: with gold scores, with clusters too, or without."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Any, ClassVar
 
 import attrs
-from sentbed import DataError, locate
+from sentbed import DataError
+from sentbed.helpers import sha256
+from sentbed_common import (
+    Row,
+    TableLayout,
+    local_file,
+    require_number,
+    require_string,
+    require_text,
+    table_rows,
+)
 
-from sentbed_evaluators.column_files import ColumnFile
 from sentbed_evaluators.text_lines import Hashes
-
-_RARE = 100
-"""Scores are rare if they are at most one of so many."""
-
-_FEWEST = 20
-"""Smallest number of scores that show their scale."""
 
 
 @attrs.frozen
@@ -31,8 +34,6 @@ class ScoredPairs:
     clusters: tuple[str, ...] = ()
     """Cluster of each pair: the name of the passage, speaker or the like from which it was drawn. Empty if the
     file has no such column."""
-    lines: tuple[int, ...] = ()
-    """Line of each pair in its file. Empty if the pairs are from several files."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -51,44 +52,6 @@ class ScoredPairs:
             dropped += part.dropped
         return cls(tuple(first), tuple(second), tuple(scores), dropped)
 
-    def remarks(self, path: Path) -> Iterator[str]:
-        """Yield what is doubtful about the scores of pairs that were read from the file `path`, with the line.
-
-        A score is doubtful if it is rare and far from the others, or negative; a pair, if it has two scores that
-        differ by more than half of the scale. `lines` must not be empty.
-        """
-        ordered = sorted(self.scores)
-        rare = max(1, len(ordered) // _RARE)
-        common = ordered[rare:-rare]
-        if len(ordered) < _FEWEST or common[0] == common[-1]:
-            return
-
-        low, high = common[0], common[-1]
-        width = high - low
-        far, negative, contradicting = [], [], []
-        score_of: dict[tuple[str, str], float] = {}
-        for row, score in enumerate(self.scores):
-            if not low - width <= score <= high + width:
-                far.append(row)
-            elif score < 0 <= low:
-                negative.append(row)
-            earlier = score_of.setdefault((self.first[row], self.second[row]), score)
-            if abs(score - earlier) > width / 2:
-                contradicting.append(row)
-
-        doubtful = {
-            f"far from the others, which go from {low:g} to {high:g}": far,
-            "that are negative, unlike the others": negative,
-            "opposite to that of an earlier line with the same pair": contradicting,
-        }
-        for what, rows in doubtful.items():
-            if rows:
-                first = rows[0]
-                yield (
-                    f"gold scores {what}: {len(rows):,} of {len(self):,}, such as {self.scores[first]:g}; repair "
-                    f"or remove these pairs, on which correlations depend @ {path}:{self.lines[first]}"
-                )
-
     @property
     def texts(self) -> list[tuple[str, str]]:
         """The two sentences of each pair."""
@@ -96,50 +59,114 @@ class ScoredPairs:
 
 
 @attrs.frozen
-class PairFile(ColumnFile):
-    """A file of scored pairs: its path and its layout."""
+class TextPairFile:
+    """A file of text pairs: its location and its layout, see `sentbed_common.TableLayout`."""
+
+    path: str
+    columns: tuple[str, ...]
+    """One column for each of `meanings`."""
+    header: bool = True
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    meanings: ClassVar[tuple[str, ...]] = ("first sentence", "second sentence")
+    """What the columns hold, for messages."""
+
+    def problems(self) -> Iterator[str]:
+        """Yield problems that can be found from the settings or the first row, such as a missing column."""
+        count = len(self.meanings)
+        if len(set(self.columns)) != count:
+            repeated = [
+                name for name, times in Counter(self.columns).items() if times > 1
+            ]
+            fault = f"is {list(self.columns)!r}"
+            if repeated:
+                fault = f"names `{repeated[0]}` twice"
+            yield (
+                f"`columns` {fault}, but {count} different columns are needed; "
+                f"give {', '.join(self.meanings)}"
+            )
+            return
+        if self.separator == "":
+            yield "`separator` is empty; give the characters that stand between two columns"
+            return
+
+        try:
+            next(self.rows())
+        except DataError as error:
+            yield str(error)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the line number and the columns of each row.
+
+        Raises:
+            DataError: if a row is malformed, or there is none; with file and line.
+        """
+        layout = TableLayout(self.header, self.separator, self.encoding)
+        return table_rows(self.path, self.columns, layout)
+
+    def read(self, hashes: Hashes | None = None) -> Any:
+        """Return the first and the second texts of all pairs; the hash of the file is put into `hashes`.
+
+        Raises:
+            DataError: if a row is malformed or a text is blank; with file and line.
+        """
+        self._put_hash(hashes)
+        first, second = [], []
+        for line, texts in self.rows():
+            for text, column in zip(texts, self.columns, strict=True):
+                require_text(text, column, self.path, line)
+            first.append(texts[0])
+            second.append(texts[1])
+        return first, second
+
+    def _put_hash(self, hashes: Hashes | None) -> None:
+        """Put the hash of the file into `hashes`."""
+        if hashes is not None:
+            path = local_file(self.path)
+            hashes[path] = sha256(path)
+
+
+@attrs.frozen
+class PairFile(TextPairFile):
+    """A file of scored pairs: its location and its layout."""
 
     score_range: tuple[float, float] | None = None
     """Lowest and highest possible score, if known."""
 
-    meanings = (*ColumnFile.meanings, "score")
+    meanings = (*TextPairFile.meanings, "score")
 
     def read(self, hashes: Hashes | None = None) -> ScoredPairs:
-        """Read all pairs. For `hashes` see `text_lines.lines`.
+        """Read all pairs; the hash of the file is put into `hashes`.
 
         Raises:
             DataError: if a row is malformed, or a score is no number or out of range; with file and line.
         """
-        path, is_text = locate(self.path), self._suffix != ".jsonl"
-        first, second, scores, numbers = [], [], [], []
+        self._put_hash(hashes)
+        first, second, scores = [], [], []
         clusters: list[str] = []
-        for line, (sentence1, sentence2, score, *more) in self.rows(hashes):
-            if isinstance(score, bool | str) and not is_text:
-                raise DataError(
-                    f"`{self.columns[2]}` is {score!r}, but a number was expected; write it without quotes",
-                    path,
-                    line,
-                )
-            numbers.append(line)
+        for line, (sentence1, sentence2, score, *more) in self.rows():
+            self._require_string(sentence1, line)
+            self._require_string(sentence2, line)
             first.append(sentence1)
             second.append(sentence2)
-            scores.append(parse_score(score, path, line, self.score_range))
+            number = require_number(
+                score, self.columns[2], self.path, line, self.score_range
+            )
+            scores.append(number)
             for cluster in more:
-                if not isinstance(cluster, str | int) or cluster == "":
-                    raise DataError(
-                        f"`{self.columns[3]}` is {cluster!r}, expected the name of what the pair was drawn "
-                        "from; write it, or remove the pair",
-                        path,
-                        line,
-                    )
-                clusters.append(str(cluster))
+                if isinstance(cluster, int):
+                    clusters.append(str(cluster))
+                    continue
+                require_text(cluster, self.columns[3], self.path, line)
+                clusters.append(cluster)
         return ScoredPairs(
-            tuple(first),
-            tuple(second),
-            tuple(scores),
-            clusters=tuple(clusters),
-            lines=tuple(numbers),
+            tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters)
         )
+
+    def _require_string(self, value: object, line: int) -> None:
+        """Raise `DataError` if a value is no text."""
+        require_string(value, "sentence", self.path, line)
 
 
 @attrs.frozen
@@ -147,32 +174,3 @@ class ClusteredPairFile(PairFile):
     """A file of scored pairs with a further column, which names the cluster of each pair."""
 
     meanings = (*PairFile.meanings, "cluster")
-
-
-def parse_score(
-    written: object,
-    path: Path,
-    line: int,
-    score_range: tuple[float, float] | None = None,
-) -> float:
-    """Return a score as a number; raises `DataError`, with file and line, if it is not finite or out of range."""
-    try:
-        # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
-        text = written.replace("_", "?") if isinstance(written, str) else written
-        value = float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise DataError(
-            f"the score is {written!r}, but a finite number was expected; repair or remove the pair",
-            path,
-            line,
-        )
-    if score_range is not None and not score_range[0] <= value <= score_range[1]:
-        low, high = score_range
-        raise DataError(
-            f"the score is {value:g}, but scores here go from {low:g} to {high:g}; check the columns",
-            path,
-            line,
-        )
-    return value

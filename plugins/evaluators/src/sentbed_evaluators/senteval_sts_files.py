@@ -9,9 +9,10 @@ from pathlib import Path
 
 import attrs
 from sentbed import DataError
+from sentbed_common import require_number
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
-from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.text_lines import Hashes, read_lines, single_spaced
 
 YEARS: dict[str, dict[str, int]] = {
@@ -250,7 +251,7 @@ def _read_year(
             )
         first.append(sentences[0])
         second.append(sentences[1])
-        kept.append(parse_score(score, gold, line, (0, 5)))
+        kept.append(require_number(score, "score", gold, line, (0, 5)))
     if not kept:
         raise DataError("none of the pairs has a score; download the file again", gold)
     return ScoredPairs(

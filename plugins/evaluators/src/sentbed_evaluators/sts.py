@@ -105,7 +105,7 @@ class STS(Evaluator):
         return ClusteredPairFile(self.path, (*self.columns, self.cluster), *layout)
 
     def prepare(self) -> Prepared:
-        """Read the pairs, and remark on doubtful scores.
+        """Read the pairs.
 
         Raises:
             DataError: with file and line, if the file is missing or malformed.
@@ -121,7 +121,6 @@ class STS(Evaluator):
             texts,
             partial(self._score, pairs, hashes[path]),
             item_texts=lambda: {self._task: pairs.texts},
-            remarks=tuple(pairs.remarks(path)),
         )
 
     @property

@@ -30,6 +30,7 @@ def test_commonsenseqa_gives_the_answer_and_the_distractors(sentbench_data):
             sentbench_data / "commonsenseqa" / "dev_rand_split.jsonl"
         )
     )
+
     others = tuple(f"dev 6 answer {label}" for label in "ACDE")
     assert rows[6] == Choice("dev question 6?", "dev 6 answer B", others)
 
@@ -40,6 +41,7 @@ def test_styletransfer_lines_are_aligned(sentbench_data):
             sentbench_data / "styletransfer" / "valid.modern.nltktok"
         )
     )
+
     assert rows[2] == Choice("you valid 2 .", "thou valid 2 .")
     assert len(rows) == 8
 
@@ -64,11 +66,13 @@ def test_dbpedia_copies_without_titles_are_numberings_of_their_own(
         "train_2.csv",
         "0,One sentence .\tAnother , with \x85 a comma missing .\n".replace(" ,", ""),
     )
+
     quoted = write("test_2.csv", '"14","One sentence. ""Another"", here"\n')
     first, second = (next(readers.read_dbpedia(file)) for file in (plain, quoted))
     assert first == Labelled(
         "One sentence .\tAnother with \x85 a comma missing .", 0, "train_2.csv"
     )
+
     assert second == Labelled('One sentence. "Another", here', 14, "test_2.csv")
 
 
@@ -109,9 +113,9 @@ STORY = ",".join(
         (
             readers.read_swag,
             HEADER.replace(",label", ""),
-            r"column `label` is not in the header; take.*:1$",
+            r"no column `label`.*:1$",
         ),
-        (readers.read_swag, "", r"column `startphrase` is not in the header.*:1$"),
+        (readers.read_swag, "", r"no column `startphrase`.*:1$"),
         (readers.read_swag, HEADER + "a,b\n", r"2 columns, but the header has 6.*:2$"),
         (readers.read_swag, HEADER + 'a,"b"x,c,d,e,0\n', r"not valid CSV.*:2$"),
         (
@@ -138,7 +142,7 @@ STORY = ",".join(
         (
             readers.read_dbpedia,
             b'1,"t","c"\n2,"t","\xe9"\n',
-            r"byte 0xe9, which is not UTF-8.*:2$",
+            r"byte 0xe9 .* is not .*:2$",
         ),
         (readers.read_commonsenseqa, "{\n", r"the line is not valid JSON.*:1$"),
         (
@@ -165,7 +169,7 @@ STORY = ",".join(
         (
             readers.read_commonsenseqa,
             '{"question": {"choices": [{"label": "A", "text": "\\ud800"}], "stem": ""}, "answerKey": "A"}\n',
-            r"are not texts.*:1$",
+            r"not valid JSON.*surrogates.*:1$",
         ),
         (
             readers.read_commonsenseqa,
@@ -184,6 +188,7 @@ def test_lines_that_are_not_aligned_are_an_error(write, short):
     for kind in ("modern", "original"):
         lines = "one\n" if kind == short else "one\ntwo\n"
         write(f"train.{kind}.nltktok", lines)
+
     path = write("other", "").with_name("train.modern.nltktok")
     with pytest.raises(
         DataError, match=rf"the file has 1 lines.*train\.{short}\.nltktok$"
@@ -197,4 +202,5 @@ def test_a_byte_order_mark_and_dos_line_ends_are_no_text(write):
             write("g.tsv", "\ufefffine\t1\tid\r\nbad\t2\tid\r\n".encode())
         )
     )
+
     assert rows == [Labelled("fine", 1), Labelled("bad", 2)]

@@ -24,8 +24,7 @@ class Cuda(Distributed, Runtime):
     With `bf16` or `fp16`, encoding uses weights in that precision, and training uses fp32 weights under
     autocast. Sentence vectors, losses and optimiser states are fp32 with every precision.
 
-    A batch that does not fit into the GPU's memory is halved, and the run prints this and continues. In
-    training, gradient caching keeps the gradient of the whole batch.
+    A batch to encode that does not fit into the GPU's memory is halved, and the run prints this and continues.
     """
 
     name: ClassVar[str] = "cuda"
@@ -33,8 +32,8 @@ class Cuda(Distributed, Runtime):
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32"
     """`bf16` needs a GPU of compute capability 8.0 (A100, RTX 30) or newer. `auto` is bf16 on such a GPU, else
     fp32. `fp16` is for older GPUs. Its largest number is 65,504, and token states of a T5 trained in bf16
-    exceed it. In training with `fp16`, the loss is scaled; a step whose gradient overflows is repeated at half
-    the scale."""
+    exceed it. In training with `fp16`, torch's `GradScaler` scales the loss; a step whose gradient overflows is
+    skipped."""
     tf32: bool = False
     """Whether to round the factors of fp32 products to 10 bits of mantissa (TF32). Products are up to eight
     times as fast on GPUs of capability 8.0, but results differ from those of other devices. This has no effect

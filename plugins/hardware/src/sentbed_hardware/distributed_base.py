@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -15,8 +14,6 @@ from sentbed_hardware.torchrun_environment import (
     started_processes,
 )
 
-ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
-
 
 @attrs.frozen(kw_only=True)
 class Distributed:
@@ -24,47 +21,26 @@ class Distributed:
 
     Results are those of a run on a single device, since the loss is computed on the vectors of the whole batch.
     Only the first process runs the recipe and writes files. The other processes repeat every call that the first
-    process makes to its engine. If `torchrun` has started the processes, `devices` and `nodes` are ignored.
+    process makes to its engine. If `torchrun` has started the processes, on one machine or on several, `devices`
+    is ignored.
     """
 
     devices: int = attrs.field(default=1, validator=ge(1))
-    """Number of processes on each machine. Each process has one device."""
-    nodes: int = attrs.field(default=1, validator=ge(1))
-    """Number of machines. The same recipe must be started on each of them."""
-    rendezvous: str | None = None
-    """Address `HOST:PORT` of the first machine, with a free port; required if `nodes` is above 1."""
+    """Number of processes. Each has one device of this machine."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: every process holds a share of the
     backbone's weights, gradients and optimiser state; the weights of a layer are gathered while it computes
     (Zhao et al., 2023; PyTorch's FSDP2)."""
-    gradient: Literal["full", "local"] = "full"
-    """`full`: the gradient that a single device would compute of the whole batch. `local`: the gradient of
-    SimCSE's released script. There, each process computes the gradient of its own vectors, with the vectors of
-    the other processes as constants, and the gradients of the processes are averaged. For the encoders, `local`
-    is `full` divided by the number of processes; for the loss's own parameters, the two are equal. AdamW and
-    Adafactor are nearly invariant to a factor of the gradient, gradient clipping is not."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems of the fields of this class."""
-        if self.rendezvous is not None and not ADDRESS.fullmatch(self.rendezvous):
-            yield (
-                f"`rendezvous` is {self.rendezvous!r}, expected HOST:PORT; "
-                'give the first machine, such as "node-1:29500"'
-            )
-
-        if self.nodes > 1 and self.rendezvous is None:
-            yield (
-                f"`nodes` is {self.nodes}, and nothing says where they meet; "
-                'add `rendezvous = "HOST:PORT"` with the first machine and a port that is free there'
-            )
-
         if self.parallel == "fsdp" and getattr(self, "compile", False):
             yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
 
     @property
     def processes(self) -> int:
         """Number of processes of a run."""
-        return started_processes() or self.devices * self.nodes
+        return started_processes() or self.devices
 
     @property
     def offers(self) -> frozenset[str]:
@@ -81,7 +57,7 @@ class Distributed:
         return offers | {"auxiliary-prompt", "tokens"}
 
     def launch(self, command: Sequence[str]) -> int | None:
-        """Start the processes of this machine, wait for them, and return the exit code of the first one.
+        """Start the processes, wait for them, and return the exit code of the first one.
 
         Returns None if the recipe needs only one process, or if `torchrun` has started this process.
         """
@@ -90,7 +66,7 @@ class Distributed:
 
         from sentbed_hardware.launching import launch
 
-        return launch(command, self.devices, self.nodes, self.rendezvous)
+        return launch(command, self.devices)
 
     def serve(self) -> bool:
         """Repeat the calls of the first process until it ends, and return True.

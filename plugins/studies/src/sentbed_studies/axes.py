@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -124,17 +124,15 @@ class Cell:
 
 
 def cell_document(
-    document: Document,
-    axes: Sequence[Axis],
-    labels: Mapping[str, str],
+    document: Document, labels: Iterable[tuple[Axis, str]]
 ) -> tuple[Document, list[Problem]]:
     """Return the document of a cell, and a problem for each path of an axis that does not exist in the recipe.
 
-    The position of a value that an axis sets is that of the axis in the recipe's file, for messages.
+    `labels` are the axes with their labels, in the order in which they are applied. The position of a value that
+    an axis sets is that of the axis in the recipe's file, for messages.
     """
     values: dict[str, Any] = {}
-    for axis in axes:
-        label = labels[axis.name]
+    for axis, label in labels:
         for path, value in axis.settings[label].items():
             # If an earlier axis sets the same path, only the later axis sets it, in its own turn.
             values.pop(path, None)

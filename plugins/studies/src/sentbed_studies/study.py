@@ -35,7 +35,7 @@ from sentbed_studies.axes import (
 )
 from sentbed_studies.override_axis_conflicts import refused_overrides
 from sentbed_studies.study_config import StudyTable
-from sentbed_studies.study_prompts import PROMPT, read_prompts
+from sentbed_studies.study_prompts import read_prompts
 
 Entries: TypeAlias = Sequence[Entry]
 """Selection of the cells that match one of the entries."""
@@ -313,7 +313,8 @@ def find_cell(
     prompts = read_prompts(table, axes, document)
     _require_none(refused_overrides(document, [*axes, prompts]))
 
-    document_of_cell, problems = cell_document(document, axes, cells[name].labels)
+    labels = zip(axes, cells[name].labels.values(), strict=True)
+    document_of_cell, problems = cell_document(document, labels)
     _require_none(problems)
     return document_of_cell
 
@@ -362,9 +363,9 @@ class _CellReader:
         self, cell: Cell, prompt: str, check_files: bool
     ) -> tuple[Recipe | None, list[Problem]]:
         """Return the recipe of a cell with a prompt and no problems, or None and the problems."""
-        axes = [*self.axes, self.prompts]
-        labels = {**cell.labels, PROMPT: prompt}
-        document, problems = cell_document(self.document, axes, labels)
+        labels = [*zip(self.axes, cell.labels.values(), strict=True)]
+        labels.append((self.prompts, prompt))
+        document, problems = cell_document(self.document, labels)
         try:
             recipe = structure_recipe(document, self.plugins, self.base)
             check(recipe, self.plugins, check_files)

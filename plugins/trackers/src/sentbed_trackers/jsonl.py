@@ -88,7 +88,7 @@ class JsonlTracker:
         result: StepResult,
     ) -> None:
         """Log the loss, learning rate, gradient norm and further metrics of a step."""
-        numbers = attrs.asdict(result, filter=exclude("interrupted", "fault"))
+        numbers = attrs.asdict(result, filter=exclude("fault"))
         self._write(
             "step_finished",
             stage=stage,

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from sentbed import DataError
-from sentbed_common import csv_rows
+from sentbed_common import (
+    csv_rows,
+    decoded_lines,
+    find_columns,
+    json_object,
+    text_lines,
+)
 
-from sentbed_evaluators.json_lines import is_text, read_objects
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
-from sentbed_evaluators.text_lines import column_places, lines, with_line_ends
 
 _EMOTIONS = 28
 _DBPEDIA_CLASSES = 14
@@ -59,7 +63,8 @@ def read_rocstories(path: Path) -> Iterator[Choice]:
 
 def read_commonsenseqa(path: Path) -> Iterator[Choice]:
     """Yield the rows of a CommonsenseQA file: a question, the right answer and the other answers."""
-    for line, entry in read_objects(path):
+    for line, content in text_lines(path):
+        entry = json_object(content, path, line)
         stem, choices = _question(entry, path, line)
         key = entry.get("answerKey")
         if not isinstance(key, str) or key not in choices:
@@ -92,7 +97,8 @@ def _question(
             path,
             line,
         ) from error
-    if not all(map(is_text, (stem, *choices, *choices.values()))):
+    texts = (stem, *choices, *choices.values())
+    if not all(isinstance(text, str) for text in texts):
         raise DataError(
             "question or answers are not texts; download the file again", path, line
         )
@@ -104,7 +110,7 @@ def _question(
 def read_styletransfer(path: Path) -> Iterator[Choice]:
     """Yield modern lines with their originals; `path` is the modern file, and the original file is beside it."""
     other = path.with_name(path.name.replace(".modern.", ".original."))
-    for modern, original in zip_longest(lines(path), lines(other)):
+    for modern, original in zip_longest(text_lines(path), text_lines(other)):
         if modern is None or original is None:
             short, long, line = path, other, original
             if original is None:
@@ -119,7 +125,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
 
 def read_goemotions(path: Path) -> Iterator[Labelled]:
     """Yield the rows of a GoEmotions file that have exactly one emotion."""
-    for line, row in csv_rows(with_line_ends(lines(path)), path, "\t"):
+    for line, row in csv_rows(decoded_lines(path), path, "\t"):
         if len(row) != 3:
             raise DataError(
                 f"the row has {len(row)} columns, but text, label ids and comment id were expected with tabs "
@@ -144,7 +150,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
     Each such copy therefore has a numbering of its own, while all native files have the same numbering.
     """
     columns = 0
-    for line, row in csv_rows(with_line_ends(lines(path)), path):
+    for line, row in csv_rows(decoded_lines(path), path):
         if not columns:
             columns = len(row)
         if len(row) not in (2, 3) or len(row) != columns:
@@ -165,9 +171,9 @@ def _named_rows(
     path: Path, names: list[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the line number and the fields, by column, of each row of a CSV file with a header."""
-    rows = csv_rows(with_line_ends(lines(path)), path)
+    rows = csv_rows(decoded_lines(path), path)
     header: Sequence[str] = next(rows, (1, []))[1]
-    column_places(names, header, path, "take the file with the answers")
+    find_columns(names, header, path, 1)
     for line, row in rows:
         if len(row) != len(header):
             raise DataError(

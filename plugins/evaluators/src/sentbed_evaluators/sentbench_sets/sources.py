@@ -191,7 +191,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
         more = f" and {len(missing) - 1} more"
     raise DataError(
         f"task `{task}` needs `{missing[0]}`{more}, missing in `{folder}`; put the files there "
-        f"({collection.remedy}), or leave the task out (`skip_missing = true`)"
+        f"({collection.how_to_get}), or leave the task out (`skip_missing = true`)"
     )
 
 

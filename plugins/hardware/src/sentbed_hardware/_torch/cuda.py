@@ -23,10 +23,7 @@ from sentbed.protocols import BuiltBackbone, TokenBatch
 from torch import Tensor
 
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.loss_scaling import ScalingTrainer
-from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import Vectors
@@ -97,7 +94,6 @@ class CudaEngine(TorchEngine):
     """An engine on a GPU. If `token_budget` is None, it follows from the GPU and the encoders; see `budget`."""
 
     encoder_class = CudaEncoder
-    trainer_class: type[TorchTrainer] = FittingTrainer
 
     def __init__(
         self,
@@ -109,8 +105,6 @@ class CudaEngine(TorchEngine):
     ) -> None:
         super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
         self.derives_budget = token_budget is None
-        if dtype == torch.float16:
-            self.trainer_class = ScalingTrainer
         # Runs of a study share a process, and `counters` returns the peak memory of a single run.
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
             for index in range(torch.cuda.device_count()):

@@ -25,7 +25,6 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assemble
 from sentbed_hardware.engine_parts.process_group import (
     Processes,
     facts,
-    highest_counters,
     join,
 )
 
@@ -41,9 +40,8 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     """
     engine.processes = join(
         engine.device,
-        asked_for=parameters.devices * parameters.nodes,
+        asked_for=parameters.devices,
         sharded=parameters.parallel == "fsdp",
-        local_gradient=parameters.gradient == "local",
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     if engine.processes.world > 1 and engine.processes.first:
@@ -58,7 +56,6 @@ class TorchEngine(TrainingEngine):
     """An engine on one device, or on one device of each process. `describe` returns `facts`."""
 
     encoder_class: type[TorchEncoder] = TorchEncoder
-    trainer_class: type[TorchTrainer] = TorchTrainer
 
     def __init__(
         self,
@@ -101,15 +98,7 @@ class TorchEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the GPU's peak memory in GiB, and the number and the seconds of compilations.
-
-        Each is the maximum over the processes.
-        """
-        by_process = self.processes.results(type(self)._counters, self)
-        return highest_counters(by_process)
-
-    def _counters(self) -> dict[str, float]:
-        """Return the counters of this process."""
+        """Return the GPU's peak memory in GiB, number and seconds of compilations, in this process."""
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
@@ -177,9 +166,7 @@ class TorchEngine(TrainingEngine):
     @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
-        return self.trainer_class(
-            self.placement, self.processes, self.say, encoders, training
-        )
+        return TorchTrainer(self.placement, self.processes, encoders, training)
 
 
 def _seconds_of_compilations() -> list[float]:

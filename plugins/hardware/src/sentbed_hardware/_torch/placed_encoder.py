@@ -93,11 +93,6 @@ class TorchEncoder(ModuleEncoder):
         for rank, part in enumerate(parts[:rows]):
             vectors[rank :: self.processes.world] = part
 
-        if self.processes.sharded:
-            # An error in the share of one process would end the run, so the shares are checked here. The part
-            # that gives NaN is not searched for: all processes would have to take part in the search.
-            return require_finite(vectors, batch, lambda _: "")
-
         return vectors
 
     def _encode_share(self, batch: TokenBatch) -> Any:
@@ -134,7 +129,8 @@ class TorchEncoder(ModuleEncoder):
                 f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
 
-        return vectors
+        # The part that gives NaN is not searched for: all processes would have to take part in the search.
+        return require_finite(vectors, batch, lambda _: "")
 
     def _encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the token vectors of each text."""
@@ -245,10 +241,9 @@ class TorchEncoder(ModuleEncoder):
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights, and of the code and settings with which vectors are computed.
+        """Return a hash of all weights, and of the settings with which vectors are computed.
 
-        Returns None if the weights are sharded over processes, or if the code on disk has changed since it was
-        loaded.
+        Returns None if the weights are sharded over processes.
         """
         if self.processes.sharded:
             return None
@@ -294,11 +289,6 @@ class TorchEncoder(ModuleEncoder):
                 return None
 
         return SeveralEncoders((self, *others))
-
-    def broken_weight(self) -> str | None:
-        """Return the name of a weight with NaN or infinity in any process, or None if there is none."""
-        names = self.processes.results(ModuleEncoder.broken_weight, self)
-        return next(filter(None, names), None)
 
     def save(self, directory: Path) -> None:
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.helpers import pad, plan_batches
-from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from sentbed.protocols import BuiltBackbone, TokenIds, TokenVectors
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
@@ -22,7 +22,10 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
-from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan
+from sentbed_hardware.engine_parts.component_output_checks import (
+    origin_of_nan,
+    tensor_of,
+)
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
@@ -54,6 +57,8 @@ class Tower:
         self.module = module
         self.placement = placement
         self.processes = processes
+        self.gives_tokens = module.output == "tokens"
+        """Whether the encoder gives a vector for each token; in a single process only."""
         self.pad_id = backbone.tokenizer.pad_id
         self.pass_cost = backbone.training_pass_cost
         self.parameters: dict[str, nn.Parameter] = {}
@@ -94,8 +99,8 @@ class Tower:
 
         return torch.autocast(self.placement.device.type, enabled=False)
 
-    def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
-        """Compute the texts `rows` in one pass; return their token states in the engine's precision."""
+    def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
+        """Compute the texts `rows` in one pass; return vectors, fp32 `(texts, width)`, or `TokenVectors`."""
         placement = self.placement
         tensors, keywords = self._arguments(tokens, rows)
         faster: AbstractContextManager[Any] = nullcontext()
@@ -103,20 +108,16 @@ class Tower:
         if placement.device.type == "cpu" and not placement.compile:
             faster = CpuDropoutAndAttention()
         with placement.autocast(), faster:
-            states: TokenStates = self.backbone(*tensors, **keywords)
+            states = self.backbone(*tensors, **keywords)
 
-        return states
-
-    def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
-        """Compute the texts `rows` in one pass; return vectors, fp32 `(texts, width)`, or `TokenVectors`."""
-        return self.module.finish(self.states(tokens, rows), cut=False)
+        return self.module.finish(states, cut=False)
 
     def encode_keys(
         self,
         average: MovingAverage,
         tokens: TokenIds,
         chunks: Sequence[Chunk],
-    ) -> Tensor:
+    ) -> BatchVectors:
         """Return the vectors of keys, encoded by the moving average (He et al., 2020, section 3.2).
 
         Keys are texts that a moving average encodes. Their vectors have no gradient. The backbone is in eval
@@ -128,7 +129,9 @@ class Tower:
 
         try:
             with torch.no_grad():
-                return BatchVectors(self, tokens, chunks).vectors.detach()
+                batch = BatchVectors(self, tokens, chunks)
+                batch.vectors.requires_grad_(False)
+                return batch
         finally:
             self.module.backbone.train()
             average.swap()
@@ -170,9 +173,11 @@ def plan_chunks(
 class BatchVectors:
     """The vectors of a batch of texts, detached from the encoder, for a loss that gives them a gradient.
 
-    `vectors` has the shape `(texts, width)`. `backward` propagates its gradient to the encoder. With
-    `recompute`, no activations are kept until then: each pass is computed again, with the same dropout. This
-    is gradient caching (Gao et al., 2021, section 3.2).
+    `vectors` has the shape `(texts, width)`. If the encoder gives a vector for each token, they are those of all
+    tokens that the pooler does not mask, text after text: `(tokens, width)`.
+
+    `backward` propagates their gradient to the encoder. With `recompute`, no activations are kept until then:
+    each pass is computed again, with the same dropout. This is gradient caching (Gao et al., 2021, section 3.2).
 
     Several processes share the texts of each chunk. All of them compute the same number of passes, since
     computing with sharded weights needs all processes. If a chunk has fewer texts than there are processes,
@@ -193,6 +198,8 @@ class BatchVectors:
         rank, world = tower.processes.rank, tower.processes.world
         self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
         """Indices of the texts of each pass in this process."""
+        self.counts = np.ones(len(tokens), np.int64)
+        """The number of vectors of each text. Of token vectors, `forward` sets it."""
         self.generator_states: list[list[Tensor]] = []
         """The states of the random generators before each pass; empty without `recompute`."""
         self.with_activations: list[Tensor] = []
@@ -220,16 +227,57 @@ class BatchVectors:
 
     def forward(self, rows: Chunk) -> Tensor:
         """Compute the texts `rows` in one pass, and return their vectors."""
-        vectors: Tensor = self.tower.forward(self.tokens, rows)
-        return vectors
+        output: Tensor | TokenVectors = self.tower.forward(self.tokens, rows)
+        if isinstance(output, TokenVectors):
+            self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()
+        return tensor_of(output)
 
     def positions(self, rows: Chunk) -> Chunk:
         """Return the indices in `vectors` of the vectors that `forward(rows)` returns, in its order."""
-        return rows
+        if not self.tower.gives_tokens:
+            return rows
+
+        ends = np.cumsum(self.counts)
+        positions = []
+        for row in rows:
+            positions.append(np.arange(ends[row] - self.counts[row], ends[row]))
+
+        return np.concatenate(positions)
 
     def texts_of(self, positions: Chunk) -> Chunk:
         """Return the index of the text of each vector at these positions in `vectors`."""
-        return positions
+        texts = np.arange(len(self.counts))
+        text_of_vector: Chunk = np.repeat(texts, self.counts)
+        return text_of_vector[positions]
+
+    def by_column(self, columns: Texts) -> dict[str, Any]:
+        """Return the vectors of each column, or its token vectors with padding.
+
+        The texts of this batch are those of `columns`, one column after another.
+        """
+        counts = [len(tokens) for tokens in columns.values()]
+        if not self.tower.gives_tokens:
+            parts = torch.split(self.vectors, counts)
+            return dict(zip(columns, parts, strict=True))
+
+        token_vectors = {}
+        first = 0
+        for name, count in zip(columns, counts, strict=True):
+            token_vectors[name] = self._token_vectors(slice(first, first + count))
+            first += count
+
+        return token_vectors
+
+    def _token_vectors(self, texts: slice) -> TokenVectors:
+        """Return the token vectors of texts, with padding."""
+        starts = np.cumsum(self.counts) - self.counts
+        counts = self.counts[texts, None]
+        positions = np.arange(max(1, int(counts.max())))
+        mask = positions < counts
+        # The first vector stands for padding; the mask hides it.
+        indices = np.where(mask, starts[texts, None] + positions, 0)
+        put = self.tower.placement.put
+        return TokenVectors(self.vectors[put(indices)], put(mask))
 
     def _gather(self, parts: Sequence[Tensor]) -> Tensor:
         """Return the vectors of all processes in the order of the texts.

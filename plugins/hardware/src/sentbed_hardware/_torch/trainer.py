@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from sentbed import ModelError
-from sentbed.helpers import derive, full_name
+from sentbed import ModelError, RunError
+from sentbed.helpers import derive
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -26,6 +25,7 @@ from sentbed.protocols import (
 from sentbed_common import host_generator_states, restore_host_generators
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils._pytree import tree_map
 
 from sentbed_hardware._common.random_generators import (
     generator_states,
@@ -34,7 +34,7 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement, Say
+from sentbed_hardware._torch.placement import Placement
 from sentbed_hardware._torch.sharding import (
     Replicas,
     mesh_of,
@@ -42,7 +42,6 @@ from sentbed_hardware._torch.sharding import (
     share_of,
     whole,
 )
-from sentbed_hardware._torch.token_vectors import BatchTokenVectors
 from sentbed_hardware._torch.tower import (
     BatchVectors,
     Chunk,
@@ -51,20 +50,11 @@ from sentbed_hardware._torch.tower import (
     Tower,
     plan_chunks,
 )
-from sentbed_hardware._torch.training_state import (
-    OF_OPTIMIZER,
-    RANDOM,
-    numbered,
-    optimizer_values,
-    prefixed,
-    read_by_all,
-    restore_optimizer,
-)
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
-    frozen_nan,
     learning_rate,
+    origin_outside_encoders,
 )
 from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -82,16 +72,12 @@ from sentbed_hardware.engine_parts.training_checks import (
 
 
 class TorchTrainer(Trainer):
-    """Trains the encoders of one stage. `say` shows the user a message."""
-
-    saved_attributes: tuple[str, ...] = ("steps",)
-    """Names of the attributes that `save` writes as values for JSON."""
+    """Trains the encoders of one stage."""
 
     def __init__(
         self,
         placement: Placement,
         processes: Processes,
-        say: Say,
         encoders: Mapping[str, TorchEncoder],
         training: Training,
     ) -> None:
@@ -99,7 +85,6 @@ class TorchTrainer(Trainer):
         self.processes = processes
         """The processes that began this stage. If one of them ends, the stage cannot go on. A later run can
         resume it."""
-        self.say = say
         self.encoders = encoders
         self.training = training
         width = common_width(encoders)
@@ -139,22 +124,17 @@ class TorchTrainer(Trainer):
         )
         """Multiplier of the learning rate for each parameter group of the optimiser."""
 
+        self.scaler = self._gradient_scaler()
+        """Scales the loss in fp16, where many gradients would underflow without it; does nothing otherwise."""
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
         """Encoded texts of the current step, whose vectors get a gradient from the loss."""
         self.loss_generators: list[Tensor] | None = None
         """States of the random generators with which the loss is computed. They are equal in all processes.
         None if there is a single process, whose loss uses torch's generators as they are."""
-        self._tensors_read: Tensors | None = None
-        """During `load`, the tensors of the state in the process that has read the file; else None."""
         self.seed = torch.initial_seed()
         self._broadcast_loss()
         self.reseed()
-
-    @property
-    def micro_batch(self) -> int | None:
-        """Number of rows per process whose activations are in memory at a time; None for the whole batch."""
-        return self.training.micro_batch
 
     def _add_towers(self) -> None:
         """Create the towers."""
@@ -168,6 +148,21 @@ class TorchTrainer(Trainer):
             require_trainable(name, len(names) == 1, module, tower.parameters, bf16)
             self.towers[name] = tower
             self.parameters |= tower.parameters
+
+    def _gradient_scaler(self) -> torch.amp.GradScaler:
+        """Return the scaler of the loss.
+
+        Raises:
+            RunError: if weights are sharded, since a process does not see that gradients of another overflowed.
+        """
+        enabled = self.placement.dtype == torch.float16
+        if enabled and self.processes.sharded:
+            raise RunError(
+                'weights that are spread over processes cannot be trained in fp16; set `precision = "bf16"` or '
+                '"fp32", or `parallel = "ddp"`'
+            )
+
+        return torch.amp.GradScaler(self.placement.device.type, enabled=enabled)
 
     def _broadcast_loss(self) -> None:
         """Copy the weights of the first process's loss to all processes."""
@@ -229,15 +224,25 @@ class TorchTrainer(Trainer):
         """Take a training step: forward pass, loss, gradient, update of the weights.
 
         If the loss or the gradient is not finite, neither the weights nor the loss's state change. The result
-        then has these numbers and the part that they come from, and the caller stops.
+        then has these numbers and the part that they come from, and the caller stops. In fp16, a step whose
+        scaled gradient overflows is skipped, with 0 as the norm of its gradient.
+
+        Raises:
+            RunError: if the step does not fit into memory.
         """
         rate = learning_rate(self.training, self.steps)
         groups = self.optimizer.param_groups
         for group, factor in zip(groups, self.rate_factors, strict=True):
             group["lr"] = rate * factor
 
-        output = self._backward(columns)
+        try:
+            output = self._backward(columns)
+        except torch.OutOfMemoryError as error:
+            raise RunError(self._memory_advice(columns)) from error
+
         self._sum_gradients()
+
+        self.scaler.unscale_(self.optimizer)
         norm = self._clip_gradients()
         origin = ""
 
@@ -246,9 +251,12 @@ class TorchTrainer(Trainer):
             self.loss_state = output.state
             for average in (*self.averages.values(), *self.ema.values()):
                 average.update()
+        elif torch.isfinite(output.loss) and self.scaler.get_scale() > 1:
+            norm = torch.zeros_like(norm)
         else:
             origin = self._origin_of_fault(columns, output)
 
+        self.scaler.update()
         self._finish()
         self.steps += 1
         metrics = {}
@@ -257,6 +265,23 @@ class TorchTrainer(Trainer):
 
         return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
 
+    def _memory_advice(self, columns: Columns) -> str:
+        """Return the message for a step that does not fit into memory."""
+        rows = 1
+        for tokens in columns.values():
+            if isinstance(tokens, TokenIds):
+                rows = max(rows, math.ceil(len(tokens) / self.processes.world))
+
+        rows = min(rows, self.training.micro_batch or rows)
+        if rows > 1:
+            remedy = f"set `micro_batch = {rows // 2}` in the stage, which gives the gradient of the whole batch"
+        else:
+            remedy = (
+                "set a smaller `max_length`, train fewer weights (`lora` or `freeze` of the backbone), or set "
+                '`precision = "bf16"`'
+            )
+        return f"a step of {rows} rows at a time does not fit into {self.placement.memory}; {remedy}"
+
     @in_all_processes
     def gradients(
         self, columns: Columns
@@ -264,6 +289,8 @@ class TorchTrainer(Trainer):
         """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
         output = self._backward(columns)
         self._sum_gradients()
+        self.scaler.unscale_(self.optimizer)
+        self.scaler.update()
         gradients = {}
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
@@ -298,7 +325,9 @@ class TorchTrainer(Trainer):
                 output = self.loss(inputs, self.loss_state)
 
         # The first call gives the vectors their gradient, the others give it to the encoders' parameters.
-        output.loss.backward()  # type: ignore[no-untyped-call]
+
+        loss: Any = self.scaler.scale(output.loss)
+        loss.backward()
         for vectors in self.batch_vectors:
             vectors.backward()
 
@@ -351,20 +380,15 @@ class TorchTrainer(Trainer):
         """Encode the columns of a tower together, and return the vectors of each. They have a gradient."""
         tokens, chunks, recompute = self._plan_passes(tower, columns)
 
-        if tower.module.output == "tokens":
-            token_vectors = BatchTokenVectors(tower, tokens, chunks, recompute)
-            self.batch_vectors.append(token_vectors)
-            return token_vectors.by_column(columns)
-
         batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
         self.batch_vectors.append(batch_vectors)
-        return _by_column(columns, batch_vectors.vectors)
+        return batch_vectors.by_column(columns)
 
-    def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
+    def _encode_keys(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
         """Encode columns of keys by the tower's moving average, and return the vectors of each."""
         tokens, chunks, _ = self._plan_passes(tower, columns)
-        vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
-        return _by_column(columns, vectors)
+        average = self.averages[tower.name]
+        return tower.encode_keys(average, tokens, chunks).by_column(columns)
 
     def _plan_passes(
         self, tower: Tower, columns: Texts
@@ -375,7 +399,7 @@ class TorchTrainer(Trainer):
         """
         tokens = TokenIds.join(columns.values())
         texts_of_a_row = len(columns)
-        rows = self.micro_batch
+        rows = self.training.micro_batch
         if rows is not None:
             rows *= self.processes.world
             if rows * texts_of_a_row >= len(tokens):
@@ -387,7 +411,6 @@ class TorchTrainer(Trainer):
         """Sum the towers' gradients over the processes, since each process has those of its own rows.
 
         The loss is computed on all rows in every process, so the gradients of its parameters are complete.
-        They are not divided when the towers' gradients are averaged.
         """
         processes = self.processes
         if processes.world == 1:
@@ -415,10 +438,6 @@ class TorchTrainer(Trainer):
                 parameter.grad = torch.zeros_like(parameter)
 
         processes.sum(_gradients_of(unsharded))
-        if processes.local_gradient:
-            for gradient in _gradients_of(tower_parameters):
-                gradient.div_(processes.world)
-
         processes.same(_gradients_of(self.loss_parameters.values()))
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
@@ -436,13 +455,7 @@ class TorchTrainer(Trainer):
                 restore_generators(before)
                 return came_from(origin or f"the encoder `{batch.tower.name}`")
 
-        if frozen_nan(columns):
-            return came_from("a frozen encoder")
-
-        if not torch.isfinite(output.loss):
-            loss = full_name(self.training.loss)
-            return came_from(f"{loss}: the vectors that it got have none")
-        return came_from("a gradient")
+        return origin_outside_encoders(columns, self.training.loss, output.loss.item())
 
     def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""
@@ -487,122 +500,132 @@ class TorchTrainer(Trainer):
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def save(self, directory: Path) -> None:
-        """Write everything that determines later steps into `directory`, which is empty.
+        """Write everything that determines later steps into `directory`, which is empty."""
 
-        Raises:
-            RunError: if the optimiser's state cannot be written to a file.
+        generators = self.processes.results(generator_states)
+
+        state = self.processes.together(type(self)._state, self)
+        write_state(directory, state | {"generators": generators})
+
+    def _state(self) -> dict[str, Any]:
+        """Return what determines later steps, on the host, except the states of torch's generators.
+
+        Only the first process has the tensors.
         """
-        generators_by_rank = self.processes.results(generator_states)
-        values, tensors = self.processes.together(type(self)._values_and_tensors, self)
-        for rank, states in enumerate(generators_by_rank):
-            tensors |= prefixed(_generator_prefix(rank), enumerate(states))
+        tensors = tree_map(self._on_host, self._tensors_to_save())
+        optimizer = tree_map(self._on_host, self.optimizer.state_dict())
+        return {
+            "steps": self.steps,
+            "processes": self.processes.world,
+            "tensors": tensors,
+            "optimizer": optimizer,
+            "scaler": self.scaler.state_dict(),
+            "random": host_generator_states(),
+            "loss generators": self.loss_generators,
+        }
 
-        tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.loss_generators or []))
-        plain = {name: value.detach().contiguous() for name, value in tensors.items()}
-        write_state(directory, values, plain, safetensors.torch.save_file)
+    def _on_host(self, value: Any) -> Any:
+        """Return a tensor as a whole on the host of the first process; return other values as they are."""
+        if not isinstance(value, Tensor):
+            return value
 
+        full = whole(value.detach())
+        if not self.processes.first:
+            return None
+
+        return full.cpu()
+
+    @in_all_processes
     def load(self, directory: Path) -> None:
         """Restore the state that `save` wrote. If it does not fit this trainer, nothing changes.
 
         Raises:
-            ModelError: if a file cannot be read, has tensors of other names or shapes, or is of another number of
-                processes.
+            ModelError: if the file cannot be read, has tensors of other names or shapes, or is of another number
+                of processes.
         """
-        values, tensors = read_state(directory, safetensors.torch.load_file)
+
+        state = read_state(directory)
         world = self.processes.world
-        if values["processes"] != world:
+        if state["processes"] != world:
             raise ModelError(
-                f"the state in `{directory}` is of {values['processes']} processes, and this run has {world}; "
+                f"the state in `{directory}` is of {state['processes']} processes, and this run has {world}; "
                 "resume it with as many"
             )
-        require_same_tensors(
-            _without_optimizer(tensors), self._tensors_to_save(), directory
-        )
-        # The other processes get the names, shapes and dtypes; `read_by_all` then sends them the values.
-        without_values = {name: value.to("meta") for name, value in tensors.items()}
-        self._tensors_read = tensors
-        try:
-            self.processes.together(type(self)._restore, self, values, without_values)
-        finally:
-            self._tensors_read = None
 
-    def _values_and_tensors(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return what determines later steps, as values for JSON and as tensors.
+        tensors = state["tensors"]
+        require_same_tensors(tensors, self._tensors_to_save(), directory)
 
-        The states of torch's generators are left out. Sharded tensors are whole only in the first process.
-        """
-        tensors = self._tensors_to_save()
-        values = optimizer_values(self.optimizer, self.optimized, tensors)
-
-        for name, value in tensors.items():
-            full = whole(value)
-            if full is not value and self.processes.first:
-                tensors[name] = full.cpu()
-
-        for name in self.saved_attributes:
-            values[name] = getattr(self, name)
-        values["random"] = host_generator_states()
-        values["processes"] = self.processes.world
-        return values, tensors
-
-    def _restore(self, values: Mapping[str, Any], without_values: Tensors) -> None:
-        """Restore a state in this process; all processes call this.
-
-        `without_values` are the state's tensors on the device `meta`. Only the first process has their values.
-        """
-        tensors = self._tensors_read or without_values
-        read = partial(read_by_all, self.processes, tensors)
         with torch.no_grad():
             for name, value in self._tensors_changed_in_place().items():
-                value.copy_(share_of(read(name), value))
+                value.copy_(share_of(tensors[name], value))
 
         if self.loss_state is not None:
             loss_state = {}
-            for name in self.loss_state:
-                saved = read(f"state.{name}")
-                loss_state[name] = saved.clone().to(self.placement.device)
+            for name, value in self.loss_state.items():
+                loss_state[name] = tensors[f"state.{name}"].clone().to(value.device)
             self.loss_state = loss_state
 
-        restore_optimizer(self.optimizer, self.optimized, values, read)
-        for name in self.saved_attributes:
-            setattr(self, name, values.get(name, getattr(self, name)))
+        self._load_optimizer(state["optimizer"])
+
+        self.scaler.load_state_dict(state["scaler"])
+        self.steps = state["steps"]
         for name in self.towers:
             self.encoders[name].weights_changed()
 
         # The generators come last, since the code above may draw random numbers.
-        restore_host_generators(values["random"])
-        generators = {}
-        for name in without_values:
-            if name.startswith(f"{RANDOM}."):
-                generators[name] = read(name).cpu()
+        restore_host_generators(state["random"])
+        restore_generators(state["generators"][self.processes.rank])
+        self.loss_generators = state["loss generators"]
 
-        restore_generators(numbered(generators, _generator_prefix(self.processes.rank)))
-        self.loss_generators = numbered(generators, f"{RANDOM}.loss") or None
+    def _load_optimizer(self, saved: dict[str, Any]) -> None:
+        """Restore the optimiser's state; its settings stay those of the recipe, which may have been changed."""
+        groups = self.optimizer.param_groups
+        number = 0
+
+        settings = []
+        for group in groups:
+            settings.append({key: group[key] for key in self.optimizer.defaults})
+            for parameter in group["params"]:
+                if number in saved["state"]:
+                    placed = partial(_placed, parameter)
+                    saved["state"][number] = tree_map(placed, saved["state"][number])
+                number += 1
+
+        self.optimizer.load_state_dict(saved)
+        for group, of_recipe in zip(self.optimizer.param_groups, settings, strict=True):
+            group.update(of_recipe)
 
     def _tensors_to_save(self) -> dict[str, Tensor]:
         """Return the tensors of a state, except those of the optimiser and of random generators, as
         `SECTION.NAME`."""
-        loss_state = self.loss_state or {}
-        return self._tensors_changed_in_place() | prefixed("state", loss_state.items())
+        tensors = self._tensors_changed_in_place()
+        for name, value in (self.loss_state or {}).items():
+            tensors[f"state.{name}"] = value
+
+        return tensors
 
     def _tensors_changed_in_place(self) -> dict[str, Tensor]:
         """Return the tensors under the names `SECTION.NAME` that a step changes in place.
 
         A step also replaces the tensors of the loss's state, and changes those of the optimiser.
         """
-        changed: dict[str, Tensor] = {}
-        changed |= prefixed("weights", self.parameters.items())
-        changed |= prefixed("buffers.loss", self.loss.named_buffers())
+        sections: list[tuple[str, Tensors]] = [
+            ("weights", self.parameters),
+            ("buffers.loss", dict(self.loss.named_buffers())),
+        ]
         for tower in self.towers.values():
-            changed |= prefixed("buffers", tower.buffers.items())
-
+            sections.append(("buffers", tower.buffers))
         for average in self.averages.values():
-            changed |= prefixed("average", average.tensors.items())
-
+            sections.append(("average", average.tensors))
         for average in self.ema.values():
-            changed |= prefixed("ema", average.tensors.items())
+            sections.append(("ema", average.tensors))
 
-        return {name: value.detach() for name, value in changed.items()}
+        changed: dict[str, Tensor] = {}
+        for section, tensors in sections:
+            for name, value in tensors.items():
+                changed[f"{section}.{name}"] = value.detach()
+
+        return changed
 
 
 def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
@@ -615,24 +638,16 @@ def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     return gradients
 
 
-def _without_optimizer(tensors: Tensors) -> Tensors:
-    """Return the tensors of a state, except those of the optimiser and of random generators."""
-    return {
-        name: value
-        for name, value in tensors.items()
-        if not name.startswith((*OF_OPTIMIZER, f"{RANDOM}."))
-    }
+def _placed(parameter: Tensor, value: Any) -> Any:
+    """Return a value of a parameter's state in the optimiser; a tensor in the form of the parameter."""
+    if not isinstance(value, Tensor):
+        return value
+    if not isinstance(parameter, DTensor):
+        return value.clone()
+    if value.shape == parameter.shape:
+        return share_of(value, parameter.detach())
+    if value.ndim == 0:
+        return value.clone()
 
-
-def _generator_prefix(rank: int) -> str:
-    """Return the prefix of the names under which the generator states of a process are saved."""
-    if rank == 0:
-        return RANDOM
-
-    return f"{RANDOM}.process-{rank}"
-
-
-def _by_column(columns: Texts, vectors: Tensor) -> dict[str, Tensor]:
-    """Split the vectors of all texts into those of each column."""
-    counts = [len(tokens) for tokens in columns.values()]
-    return dict(zip(columns, torch.split(vectors, counts), strict=True))
+    # Adafactor's moments have other shapes, and are equal in all processes; see `sharding.Replicas`.
+    return replicated(value.to(parameter.device), parameter.device_mesh)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from sentbed.errors import NotFiniteError
 from sentbed.helpers import full_name, release_of
 from sentbed.protocols import (
     Columns,
+    Loss,
     Module,
     TokenBatch,
     TokenIds,
@@ -161,10 +163,19 @@ def _unpadded_states(states: TokenStates) -> Tensor:
     return unpadded
 
 
-def frozen_nan(columns: Columns) -> bool:
-    """Return whether a column of vectors from a frozen encoder has NaN or infinity."""
-    frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
-    return any(not np.isfinite(values).all() for values in frozen)
+def origin_outside_encoders(columns: Columns, loss: Loss, value: float) -> str:
+    """Return which part gave the first NaN or infinity of a step, if no trained encoder did.
+
+    `loss` is the component of the loss, `value` the loss of the step.
+    """
+    for values in columns.values():
+        if not isinstance(values, TokenIds) and not np.isfinite(values).all():
+            return came_from("a frozen encoder")
+
+    if not math.isfinite(value):
+        return came_from(f"{full_name(loss)}: the vectors that it got have none")
+
+    return came_from("a gradient")
 
 
 def came_from(origin: str) -> str:
@@ -176,28 +187,3 @@ def named_backbone(cls: type[Any]) -> str:
     """Return a noun phrase for messages with the distribution of the backbone whose built form has the class
     `cls`."""
     return f"the backbone of {release_of(cls.__module__)}"
-
-
-def connected(
-    encoder: EncoderModule,
-    names: Collection[str],
-    batch: TokenBatch,
-) -> set[str]:
-    """Return the weights among `names` on which the vectors of a batch depend.
-
-    The encoder is on the host.
-    """
-    weights = {}
-    for name, weight in encoder.named_parameters():
-        if name in names:
-            weights[name] = weight
-
-    tensors, keywords = host_arguments(batch)
-    vectors = tensor_of(encoder(*tensors, **keywords))
-    if not vectors.requires_grad:
-        return set()
-
-    inputs = list(weights.values())
-    gradients = torch.autograd.grad(vectors.sum(), inputs, allow_unused=True)
-    pairs = zip(weights, gradients, strict=True)
-    return {name for name, gradient in pairs if gradient is not None}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,8 @@ class EncoderModule(nn.Module):
         """The component that fits the transform; None if the head has no transform."""
         self.fitted_on: Mapping[str, Any] | None = None
         """Description of the data that the transform was fitted on; None if it is not fitted."""
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """Context in which the backbone computes."""
         self.gives_input = False
         """Whether this module returns the input of the transform, so that the transform can be fitted."""
         self.transformed_width = self.untransformed_width
@@ -154,7 +157,9 @@ class EncoderModule(nn.Module):
         **keywords: Tensor,
     ) -> Any:
         """Return the result of `finish` for a batch, whose fields are the arguments; see `TokenBatch`."""
-        states = self.backbone(input_ids, attention_mask, **keywords)
+        with self.autocast():
+            states = self.backbone(input_ids, attention_mask, **keywords)
+
         return self.finish(states, cut=not self.training)
 
     def finish(self, states: TokenStates, *, cut: bool) -> Any:
@@ -213,9 +218,14 @@ class EncoderModule(nn.Module):
         )
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
-        """Return a hash of weights, settings and code; see `module_fingerprint.fingerprint`."""
+        """Return a hash of the weights and of how they are used; see `module_fingerprint.fingerprint`."""
         # A method, since engines of other distributions do not import `_common`.
         return fingerprint(self, how, hashed)
+
+    def extra_repr(self) -> str:
+        """Return the settings that torch prints, and that are part of the fingerprint."""
+        _, pooler = self.owners
+        return f"{pooler}, dimensions={self.dimensions}, normalize={self.normalize}, bare={self.gives_input}"
 
     def own_weights(self) -> dict[str, Tensor]:
         """Return the weights of pooler and head."""

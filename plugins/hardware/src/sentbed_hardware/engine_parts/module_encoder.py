@@ -8,7 +8,6 @@ from typing import Self
 
 from sentbed.protocols import BuiltBackbone, PlacedEncoder
 
-from sentbed_hardware.engine_parts.component_output_checks import broken_weight
 from sentbed_hardware.engine_parts.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
@@ -18,7 +17,7 @@ from sentbed_hardware.engine_parts.encoder_module import (
 
 
 class ModuleEncoder(PlacedEncoder):
-    """An encoder whose weights are in a torch module. It reports its widths, checks and saves its weights."""
+    """An encoder whose weights are in a torch module. It reports its widths and saves its weights."""
 
     def __init__(self, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.backbone = backbone
@@ -33,10 +32,6 @@ class ModuleEncoder(PlacedEncoder):
         other = copy.copy(self)
         ModuleEncoder.__init__(other, self.backbone, module)
         return other
-
-    def broken_weight(self) -> str | None:
-        """Return the name of the first weight with NaN or infinity, or None if there is none."""
-        return broken_weight(self.module)
 
     def save(self, directory: Path) -> None:
         """Write the backbone's files, and the file with the weights of pooler and head, into `directory`."""

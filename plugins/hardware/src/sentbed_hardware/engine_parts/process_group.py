@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from typing import Any
 
 import attrs
@@ -13,13 +11,8 @@ import torch
 import torch.distributed as dist
 from sentbed import RuntimeUnavailableError
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
 
-from sentbed_hardware._common.process_messages import LOOPBACK, connect, require_key
-from sentbed_hardware.torchrun_environment import (
-    processes_on_this_machine,
-    started_processes,
-)
+from sentbed_hardware.torchrun_environment import started_processes
 
 FOREVER = timedelta(days=30)
 """Time limit of waiting for the next call of the first process, since an evaluation may take days."""
@@ -38,15 +31,9 @@ class Processes:
     world: int = 1
     sharded: bool = False
     """Whether each process has a share of the backbone's weights (FSDP) instead of all weights (DDP)."""
-    local_gradient: bool = False
-    """Whether gradients are averaged over processes, as in SimCSE's script, instead of summed."""
     device: torch.device = attrs.field(factory=lambda: torch.device("cpu"))
     data: Any = None
     """torch's process group for tensors on the device. torch's default group is for tensors on the host."""
-    store: Any = None
-    """Key-value store that all processes share."""
-    connections: Sequence[Connection] = ()
-    """Connections of the first process to every other process, or of another process to the first."""
     lead: Any = None
     """The `Lead` if this is the first of several processes, else None."""
 
@@ -65,15 +52,12 @@ class Processes:
 
     def together(self, operation: Callable[..., Any], *arguments: Any) -> Any:
         """Run `operation(*arguments)` in every process, and return the result of this process."""
-        if self.leads:
-            return self.lead.call(operation, arguments)[0]
-
-        return operation(*arguments)
+        return self.results(operation, *arguments)[0]
 
     def results(self, operation: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Run `operation(*arguments)` in every process, and return the result of each."""
         if self.leads:
-            results: list[Any] = self.lead.call(operation, arguments, all_results=True)
+            results: list[Any] = self.lead.call(operation, arguments)
             return results
 
         return [operation(*arguments)]
@@ -115,23 +99,21 @@ def join(
     device: torch.device,
     asked_for: int,
     sharded: bool = False,
-    local_gradient: bool = False,
 ) -> Processes:
     """Connect this process with the others that `torchrun` has started, and return the group.
 
-    `asked_for` is the number of processes in the recipe. The other arguments are fields of `Processes`.
+    `asked_for` is the number of processes in the recipe. `device` and `sharded` are fields of `Processes`.
 
     Raises:
         RuntimeUnavailableError: if the recipe sets several processes and this is the only one, or if another
             engine uses the processes already.
-        RunError: if there is no key for the messages between processes.
     """
     started = started_processes()
     if started is None:
         if asked_for > 1:
             raise RuntimeUnavailableError(
                 f"the recipe sets {asked_for} processes, and this is the only one; "
-                "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
+                "start the recipe with `sentbed run` or `torchrun`, or set `devices` to 1"
             )
         return Processes()
 
@@ -143,31 +125,16 @@ def join(
             "the processes belong to another engine already; use that engine"
         )
 
-    # A missing key must be reported before the processes wait for each other.
-    require_key()
-    store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
-    dist.init_process_group(
-        "gloo",
-        store=store,
-        rank=rank,
-        world_size=world,
-        timeout=FOREVER,
-    )
-    host = os.environ["MASTER_ADDR"]
-    if processes_on_this_machine() == world:
-        host = LOOPBACK
-
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    data = dist.new_group(backend=backend, timeout=WITHIN_A_CALL)
+    dist.init_process_group("gloo", timeout=FOREVER)
+    backend = "gloo"
+    if device.type == "cuda":
+        backend = "nccl"
     return Processes(
-        rank=rank,
-        world=world,
+        rank=dist.get_rank(),
+        world=dist.get_world_size(),
         sharded=sharded,
-        local_gradient=local_gradient,
         device=device,
-        data=data,
-        store=store,
-        connections=connect(store, rank, world, host),
+        data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
     )
 
 
@@ -179,15 +146,4 @@ def facts(processes: Processes) -> dict[str, Any]:
     return {
         "processes": processes.world,
         "parallel": "fsdp" if processes.sharded else "ddp",
-        "gradient": "local" if processes.local_gradient else "full",
     }
-
-
-def highest_counters(by_process: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the maximum of each counter over the processes."""
-    highest: dict[str, float] = {}
-    for counters in by_process:
-        for name, value in counters.items():
-            highest[name] = max(value, highest.get(name, value))
-
-    return highest

@@ -1,74 +1,49 @@
-"""The two files of a trainer's state: tensors in a safetensors file, all other values in a JSON file."""
+"""The file of a trainer's state, written and read by torch, without code in it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from hashlib import sha256
+from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
-from sentbed import DataError, ModelError
-from sentbed.helpers import read_json
+import torch
+from sentbed import ModelError
 
-from sentbed_hardware._common.tensor_files import read_tensors, write_tensors
-
-TENSORS_FILE = "state.safetensors"
-VALUES_FILE = "state.json"
-DIGEST = "digest"
-"""Key of the SHA-256 of the values, which is in both files, to tell the files of one state from those of two."""
+STATE_FILE = "state.pt"
 REMEDY = "go on from another state, or start again"
 """The end of messages about a state that cannot be used."""
 
 
-def write_state(
-    directory: Path,
-    values: Mapping[str, Any],
-    tensors: Mapping[str, Any],
-    save_file: Callable[..., None],
-) -> None:
-    """Write the two files of a state into `directory`.
-
-    `save_file` is safetensors' function for the library of the tensors.
+def write_state(directory: Path, state: Mapping[str, Any]) -> None:
+    """Write a state of tensors, numbers and texts, in lists and dictionaries, into `directory`.
 
     Raises:
-        OSError: if a file cannot be written, for example because the disk is full.
+        OSError: if the file cannot be written, for example because the disk is full.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    digest = sha256(json.dumps(dict(values)).encode()).hexdigest()
-    path = directory / TENSORS_FILE
-    write_tensors(tensors, path, {DIGEST: digest}, save_file)
-    content = json.dumps({**values, "tensors": sorted(tensors), DIGEST: digest})
-    (directory / VALUES_FILE).write_text(content, "utf-8")
+    try:
+        torch.save(dict(state), directory / STATE_FILE)
+    except RuntimeError as error:
+        # Callers tell a full disk from a bug by `OSError`; torch hides the system's error.
+        raise OSError(str(error)) from error
 
 
-def read_state(
-    directory: Path, load_file: Callable[..., Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values and the tensors of a state.
-
-    `load_file` is safetensors' function for the library of the tensors.
+def read_state(directory: Path) -> dict[str, Any]:
+    """Return a state, with its tensors on the host. They are read from the file when they are used.
 
     Raises:
-        ModelError: if a file cannot be read, or if the two files belong to different states: they differ in the
-            names of the tensors or in the digest of the values.
+        ModelError: if the file cannot be read.
     """
-    path = directory / VALUES_FILE
+    path = directory / STATE_FILE
     try:
-        values = read_json(path)
-    except (OSError, ValueError, DataError) as error:
-        raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
-    if not isinstance(values, dict):
-        raise ModelError(f"`{path}` cannot be read: it is no JSON object; {REMEDY}")
-
-    tensors, notes = read_tensors(directory / TENSORS_FILE, REMEDY, load_file)
-    has_same_names = values.get("tensors") == sorted(tensors)
-    if not has_same_names or values.get(DIGEST) != notes.get(DIGEST):
-        raise ModelError(
-            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` belong to different states; {REMEDY}"
+        state: dict[str, Any] = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=True
         )
+    except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+        raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
 
-    return values, tensors
+    return state
 
 
 def require_same_tensors(

@@ -45,10 +45,10 @@ class Compiled:
         """Return `jax.jit(function, **options)`. With `counted`, its compilations are counted in `shapes`."""
         jitted: Any = jax.jit(function, **options)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **static: Any) -> Any:
             before, start = jitted._cache_size(), time.monotonic()
             with fitting():
-                result = jitted(*arguments)
+                result = jitted(*arguments, **static)
             if jitted._cache_size() > before:
                 self.seconds += time.monotonic() - start
                 self.shapes += counted

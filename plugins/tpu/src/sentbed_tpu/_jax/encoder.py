@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,10 +22,6 @@ from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
-
-Pending: TypeAlias = tuple[jax.Array, int]
-"""The vectors of a padded batch, which JAX may still be computing, and the number of rows that are not
-padding."""
 
 
 class JaxEncoder(ModuleEncoder):
@@ -72,8 +68,7 @@ class JaxEncoder(ModuleEncoder):
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the indices of the texts of each batch; `lengths` are their numbers of tokens."""
-        for chosen, _, _ in self.devices.buckets.plan(lengths, self.longest):
-            yield chosen
+        return self.devices.buckets.plan(lengths, self.longest)
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
@@ -84,7 +79,7 @@ class JaxEncoder(ModuleEncoder):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch. Each batch is started before the vectors of the previous one are
         awaited."""
-        started: deque[tuple[list[Pending], TokenBatch]] = deque()
+        started: deque[tuple[jax.Array, TokenBatch]] = deque()
         for batch in batches:
             started.append((self._start(batch), batch))
             if len(started) > 1:
@@ -93,29 +88,21 @@ class JaxEncoder(ModuleEncoder):
         if started:
             yield self._finish(*started.popleft())
 
-    def _start(self, batch: TokenBatch) -> list[Pending]:
-        """Start to encode a batch, in pieces that have at most the rows of the largest shape."""
+    def _start(self, batch: TokenBatch) -> jax.Array:
+        """Start to encode a batch; return the vectors of its rows and of padding, which JAX may still compute."""
         rows, tokens = batch.input_ids.shape
         buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
-        largest = buckets.largest(length)
-        pieces = []
-        for start in range(0, rows, largest):
-            piece = batch.select(slice(start, start + largest))
-            count = len(piece.input_ids)
-            padded = piece.widened(buckets.rows(count, length), length, self.pad_id)
-            pending = self._compute_vectors(self.weights, self.place(padded))
-            pieces.append((pending, count))
 
-        return pieces
+        padded = batch.widened(buckets.rows(rows), length, self.pad_id)
 
-    def _finish(self, pieces: list[Pending], batch: TokenBatch) -> NDArray[np.float32]:
-        """Wait for the vectors of the pieces of a batch, check them and return them."""
-        parts = [np.empty((0, self.width), np.float32)]
-        for pending, rows in pieces:
-            parts.append(self.devices.layout.fetch(pending)[:rows])
+        pending: jax.Array = self._compute_vectors(self.weights, self.place(padded))
+        return pending
 
-        return require_finite(np.concatenate(parts), batch, self.origin_of_nan)
+    def _finish(self, pending: jax.Array, batch: TokenBatch) -> NDArray[np.float32]:
+        """Wait for the vectors of a batch, check them and return them."""
+        vectors = self.devices.layout.fetch(pending)[: len(batch.input_ids)]
+        return require_finite(vectors, batch, self.origin_of_nan)
 
     def origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity for a batch, computed by PyTorch on the host.
@@ -127,23 +114,22 @@ class JaxEncoder(ModuleEncoder):
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
-    def broken_weight(self) -> str | None:
-        """Return the name of the first weight with NaN or infinity, or None if there is none."""
-        for name, _ in self.module.named_parameters():
-            if not bool(jax.numpy.isfinite(self.weights[name]).all()):
-                return name
+    def place(self, batch: TokenBatch, passes: int | None = None) -> Batch:
+        """Put a batch that has a mask on the devices. Each device gets its share of the rows.
 
-        return None
-
-    def place(self, batch: TokenBatch) -> Batch:
-        """Put a batch that has a mask on the devices. Each device gets its share of the rows."""
+        With `passes`, the rows are divided into as many: the arrays have the axes `(passes, rows, length)`.
+        """
         layout = self.devices.layout
 
         def placed(values: NDArray[Any]) -> jax.Array:
             # JAX has no 64-bit integers.
             if values.dtype == np.int64:
                 values = values.astype(np.int32)
-            return layout.place(values, layout.rows)
+            if passes is None:
+                return layout.place(values, layout.rows)
+
+            of_passes = values.reshape(passes, -1, *values.shape[1:])
+            return layout.place(of_passes, layout.rows_of_passes)
 
         assert batch.attention_mask is not None
         keywords = {name: placed(values) for name, values in batch.keywords.items()}

@@ -37,6 +37,11 @@ class Layout:
         """The sharding in which each device has an equal share of the first axis."""
         return NamedSharding(self.mesh, PartitionSpec(AXIS))
 
+    @property
+    def rows_of_passes(self) -> NamedSharding:
+        """The sharding in which each device has an equal share of the second axis."""
+        return NamedSharding(self.mesh, PartitionSpec(None, AXIS))
+
     def weight(self, shape: tuple[int, ...]) -> NamedSharding:
         """Return the sharding of a weight with this shape.
 
@@ -59,14 +64,13 @@ class Layout:
         before = [None] * longest
         return NamedSharding(self.mesh, PartitionSpec(*before, AXIS))
 
-    def weights(self, arrays: Mapping[str, Any]) -> dict[str, NamedSharding]:
-        """Return the sharding of each weight by name."""
-        return {name: self.weight(np.shape(value)) for name, value in arrays.items()}
-
     def put(self, arrays: Mapping[str, Any]) -> dict[str, jax.Array]:
         """Return weights on the devices."""
-        shardings = self.weights(arrays)
-        return {name: self.place(arrays[name], shardings[name]) for name in arrays}
+        placed = {}
+        for name, value in arrays.items():
+            placed[name] = self.place(value, self.weight(np.shape(value)))
+
+        return placed
 
     def place(self, value: Any, sharding: Any) -> jax.Array:
         """Return an array on the devices."""
@@ -76,9 +80,13 @@ class Layout:
                 host.shape, sharding, lambda index: host[index]
             )
 
-    def key(self, key: jax.Array) -> jax.Array:
-        """Return the numbers of a random key, on every device."""
-        return self.place(jax.random.key_data(key), self.whole)
+    def place_wide(self, value: Any, sharding: Any) -> jax.Array:
+        """Return an array on the devices that keeps integers of 64 bits, such as the ids of texts.
+
+        JAX computes with them as they are, and only makes no new ones.
+        """
+        with jax.enable_x64(True):
+            return self.place(value, sharding)
 
     def fetch(self, array: jax.Array) -> np.ndarray[Any, Any]:
         """Return the whole array on the host."""

@@ -11,23 +11,27 @@ from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 
 
-def build_optax(
+def optax_form(
     optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]
-) -> optax.GradientTransformation | None:
-    """Return `adamw` or `adafactor` in optax, as `Optimizer.build_optax` does; None for any other optimiser.
-
-    `shapes` are those of the parameters, by name.
+) -> optax.GradientTransformation:
+    """Return an optimiser as a gradient transformation of optax. `shapes` are those of the parameters, by name.
 
     Raises:
-        RunError: if the optimiser is Adafactor and a parameter has more than two axes. For these, optax and
-            transformers factor different axes.
+        RunError: if the optimiser has no form in optax, or is Adafactor and a parameter has more than two axes.
+            For these, optax and transformers factor different axes.
     """
+    built = optimizer.build_optax(shapes)
+    if built is not None:
+        return built
     if isinstance(optimizer, AdamW):
         return _adamw(optimizer, shapes)
     if isinstance(optimizer, Adafactor):
         return _adafactor(optimizer, shapes)
 
-    return None
+    raise RunError(
+        f"the optimizer `{optimizer.name}` has no form for JAX (`build_optax`), which the runtime `tpu` needs; "
+        "use `adamw` or `adafactor`, or another runtime"
+    )
 
 
 def _adamw(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 import torchax
 from sentbed import ModelError, RunError
-from sentbed.protocols import TokenStates
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from torch.nn import functional
 from torchax import amp, device_module
@@ -63,11 +63,12 @@ class FunctionalEncoder:
 
     def __init__(self, module: EncoderModule, bf16: bool) -> None:
         self.module = module
-        self.autocast = None
-        if bf16:
-            self.autocast = torch.bfloat16
-            _mend_autocast()
         self.env = torchax.default_env()
+        if bf16:
+            _mend_autocast()
+            module.autocast = partial(
+                self.env.override_property, autocast_dtype=torch.bfloat16
+            )
         for part in module.modules():
             if isinstance(part, torch.nn.Embedding):
                 # With a padding id, JAX 0.10 shards the gradient of an embedding wrongly. Without one, the result
@@ -84,12 +85,8 @@ class FunctionalEncoder:
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Return the module's trained parameters on the host."""
-        trained: dict[str, torch.Tensor] = {}
-        for name, value in self.module.named_parameters():
-            if value.requires_grad:
-                trained[name] = value
-
-        return trained
+        parameters = self.module.named_parameters()
+        return {name: value for name, value in parameters if value.requires_grad}
 
     def __call__(
         self,
@@ -102,43 +99,11 @@ class FunctionalEncoder:
         self.module.train(mode != "eval")
         self.module.backbone.train(mode == "train")
         with traced(self.env, key):
-            states = self._states(weights, batch)
-            prefixed = {f"module.{name}": value for name, value in weights.items()}
-            arguments = states, mode == "eval"
-            vectors = _call(self.env, _Finish(self.module), prefixed, arguments)
+            ids, mask, keywords = self.env.j2t_iso(batch)
+            vectors = _call(self.env, self.module, weights, (ids, mask), keywords)
             result: jax.Array = self.env.t2j_iso(vectors)
 
         return result
-
-    def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
-        """Return the token states of a batch. Only the backbone computes in bf16."""
-        prefix = "backbone."
-        backbone_weights = {}
-        for name, value in weights.items():
-            if name.startswith(prefix):
-                backbone_weights[name.removeprefix(prefix)] = value
-
-        with self.env.override_property(autocast_dtype=self.autocast):
-            ids, mask, keywords = self.env.j2t_iso(batch)
-            states: TokenStates = _call(
-                self.env, self.module.backbone, backbone_weights, (ids, mask), keywords
-            )
-
-        return states
-
-
-class _Finish(torch.nn.Module):
-    """`EncoderModule.finish` as a module, since `functional_call` needs one. The names of its weights begin with
-    `module.`."""
-
-    def __init__(self, module: EncoderModule) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, states: TokenStates, cut: bool) -> torch.Tensor:
-        """Return the vectors of token states; see `EncoderModule.finish`."""
-        vectors: torch.Tensor = self.module.finish(states, cut=cut)
-        return vectors
 
 
 class FunctionalLoss:
@@ -150,6 +115,18 @@ class FunctionalLoss:
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module.train()
         self.env = torchax.default_env()
+
+    def weights(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the trained weights on the host, and those that are not trained with the buffers."""
+        trained = {}
+        fixed = dict(self.module.named_buffers())
+        for name, parameter in self.module.named_parameters():
+            if parameter.requires_grad:
+                trained[name] = parameter
+            else:
+                fixed[name] = parameter
+
+        return host_arrays(trained), host_arrays(fixed)
 
     def __call__(
         self,
@@ -197,7 +174,7 @@ def _call(
     for name, before in weights.items():
         if tensors[name].jax() is not before:
             raise RunError(
-                f"`{name.removeprefix('module.')}` changes in a forward pass, which JAX cannot keep; make it "
+                f"`{name}` changes in a forward pass, which JAX cannot keep; make it "
                 "the state of a loss, or use the runtime `cpu` or `cuda`"
             )
 

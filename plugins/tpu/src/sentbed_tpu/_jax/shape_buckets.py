@@ -50,37 +50,31 @@ class Buckets:
         doublings = int(math.log2(max(1, smallest_batches)))
         return self.smallest << doublings
 
-    def rows(self, texts: int, length: int) -> int:
-        """Return the number of rows to which `texts` texts of this length are padded.
-
-        If the texts do not fit into the largest batch, return the number of rows of the largest batch.
-        """
+    def rows(self, texts: int) -> int:
+        """Return the number of rows to which `texts` texts are padded."""
         doublings = math.ceil(math.log2(max(1, texts / self.smallest)))
-        return min(self.smallest << doublings, self.largest(length))
+        return self.smallest << doublings
+
+    def rows_in_training(self, texts: int) -> int:
+        """Return the number of rows to which the texts of a training batch are padded, a multiple of `smallest`.
+
+        Batches of a stage have one size, except for the last of an epoch.
+        """
+        return self.smallest * math.ceil(texts / self.smallest)
 
     def plan(
-        self,
-        lengths: NDArray[np.int64],
-        longest: int,
-        texts: int | None = None,
-    ) -> Iterator[tuple[NDArray[np.int64], int, int]]:
-        """Yield the indices of the texts of each batch, its number of rows, and its length in tokens.
+        self, lengths: NDArray[np.int64], longest: int
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the indices of the texts of each batch; `lengths` are their lengths in tokens.
 
-        `lengths` are the lengths of the texts in tokens. Batches go from the longest texts to the shortest. If a
-        batch has free rows, the next shorter texts fill them. In training, `texts` limits the number of texts of
-        a batch.
+        Batches go from the longest texts to the shortest. If a batch has free rows, the next shorter texts fill
+        them.
         """
         order = np.argsort(-lengths, kind="stable")
-        values, place = np.unique(lengths[order], return_inverse=True)
-        padded_values = [self.length(value, longest) for value in values.tolist()]
-        padded = np.array(padded_values, np.int64)[place]
+        padded = [self.length(int(length), longest) for length in lengths[order]]
         done = 0
         while done < len(order):
-            length = int(padded[done])
-            # `padded` descends, so the texts that are padded to this length end where a shorter one begins.
-            end = int(np.searchsorted(-padded, -length, side="right"))
-            rows = self.rows(end - done, length)
-            if texts is not None:
-                rows = min(rows, self.rows(texts, length))
-            yield order[done : done + rows], rows, length
+            same_length = padded.count(padded[done])
+            rows = min(self.rows(same_length), self.largest(padded[done]))
+            yield order[done : done + rows]
             done += rows

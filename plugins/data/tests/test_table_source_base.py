@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sentbed import DataError, FilePath
+from sentbed_data.dropout import Dropout
+from sentbed_data.nsp import Nsp
+from sentbed_data.pairs import Pairs
+from sentbed_data.triplets import Triplets
+
+
+@pytest.fixture
+def file(put):
+    return put("a.csv", "sent0,sent1,hard_neg\n1,2,3\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Triplets(path="hub:some/set", config="a", split="dev", revision="b"),
+        Triplets(path=FilePath("hub:o/n/a.csv"), revision="v1", header=False),
+        Dropout(path=FilePath("hub:o/n/a.txt")),
+        Nsp(path=(FilePath("hub:o/n/a.txt"), "hub:o/n")),
+    ],
+    ids=repr,
+)
+def test_a_source_of_the_hub_is_fetched_and_has_no_problem_before(source):
+    assert list(source.check()) == []
+    assert source.fetches
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": "/no/such/file.csv"}, "`/no/such/file.csv` does not exist"),
+        ({"path": "/no/such/file.xlsx"}, "has the suffix '.xlsx'"),
+        ({"path": "/no/such/file.txt"}, "has the suffix '.txt'"),
+        ({"path": ()}, "`path` is empty"),
+        ({"path": "hub:o/n/a.txt"}, "has the suffix '.txt'"),
+        ({"path": "hub:/no/such/directory"}, "does not exist"),
+        ({"path": "pkg:sentbed_data/sample"}, "has the suffix ''"),
+        ({"encoding": "klingon"}, "reads no text"),
+        ({"anchor": "sent"}, "no column `sent`, expected one"),
+        ({"header": False}, "is no position"),
+        ({"config": "a"}, "remove `config`"),
+        ({"split": "test"}, "remove `split`"),
+        ({"revision": "a"}, "remove `revision`"),
+        ({"path": "hub:some/set", "header": False}, "remove `header`"),
+        ({"path": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
+        ({"path": "hub:some/set", "stream": True}, "remove `stream`"),
+    ],
+)
+def test_a_problem_shows_before_the_data_is_read(file, settings, message):
+    (problem,) = Triplets(**{"path": file, **settings}).check()
+    assert message in problem
+
+
+def test_a_sound_file_has_no_problem_and_is_not_fetched(file):
+    source = Triplets(path=file, encoding="latin-1", limit=1)
+    assert list(source.check()) == []
+    assert not source.fetches
+    positions = {"anchor": "0", "positive": "1", "negative": "2", "header": False}
+    assert len(Triplets(path=file, **positions).open()) == 2
+
+
+def test_check_reads_no_more_than_the_first_row(put):
+    source = Pairs(path=put("a.tsv", "anchor\tpositive\nx\ty\nonly one field\n"))
+    assert list(source.check()) == []
+    assert len(Pairs(path=source.path, limit=1).open()) == 1
+    with pytest.raises(DataError, match="1 field"):
+        source.open()
+
+
+def test_rows_with_a_blank_text_can_be_left_out(put):
+    path = put("a.jsonl", '{"anchor": "a", "positive": "b"}\n' * 2)
+    with Path(path).open("a") as file:
+        file.write('{"anchor": null, "positive": "b"}\n')
+        file.write('{"anchor": "e", "positive": " "}\n')
+
+    with pytest.raises(DataError, match=r"`anchor`: found None .*a\.jsonl:3$"):
+        Pairs(path=path).open()
+
+    table = Pairs(path=path, blank="leave-out").open()
+    assert (len(table), dict(table.left_out)) == (2, {"rows with a blank text": 2})
+    with Path(path).open("a") as file:
+        file.write('{"anchor": 3, "positive": "b"}\n')
+
+    with pytest.raises(DataError, match=r"found 3 \(int\).*a\.jsonl:5$"):
+        Pairs(path=path, blank="leave-out").open()
+
+
+def test_several_files_are_read_in_order(put):
+    first = put("a.csv", "anchor,positive\na,b\n")
+    second = put("b.jsonl", '{"positive": "d", "anchor": "c"}\n')
+    table = Pairs(path=(first, second)).open()
+    assert table.rows([0, 1]) == {"anchor": ["a", "c"], "positive": ["b", "d"]}
+
+
+def test_limit_is_at_least_one(file):
+    with pytest.raises(ValueError, match="limit"):
+        Triplets(path=file, limit=0)
