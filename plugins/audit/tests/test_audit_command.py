@@ -97,6 +97,15 @@ def test_a_name_that_is_not_there_is_an_error(tmp_path, option, name, message):
     assert message in str(ended.exception)
 
 
+def test_names_that_a_spreadsheet_would_compute_stay_text(tmp_path):
+    table = "model,task,score\n=1+1,@A,1\n=1+1,B,2\n-x,@A,3\n-x,B,4\n"
+    (tmp_path / "results.csv").write_text(table)
+    assert run(tmp_path / "results.csv", "--output", tmp_path / "out").exit_code == 0
+    lines = (tmp_path / "out" / "scores.csv").read_text("utf-8").splitlines()
+    assert lines[1].startswith("'=1+1,,'@A,")
+    assert lines[3].startswith("'-x,,'@A,")
+
+
 def test_a_model_with_a_name_of_markup_stays_text(tmp_path):
     write_folder(tmp_path / "results")
     for task in TASKS:

@@ -147,3 +147,12 @@ def test_numbered_names_take_no_other_tables_place(tmp_path, study_of):
 
     assert names == {"transfer-p", "transfer-p-2", "transfer-p-2-2", "SCORES-2"}
     assert (tmp_path / "tables" / "scores.csv").read_text().startswith("cell,")
+
+
+def test_a_label_that_begins_a_formula_stays_text(tmp_path, study_of):
+    write_exports(
+        tmp_path, study_of({"=1+1": {1: {"MR": 4.0}}, "-2": {1: {"MR": 5.0}}})
+    )
+    lines = (tmp_path / "tables" / "scores.csv").read_text().splitlines()
+    assert "'=1+1" in lines[1]
+    assert lines[2].startswith("-2,")

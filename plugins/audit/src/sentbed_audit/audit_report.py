@@ -18,6 +18,7 @@ from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.tables.column import Column
+from sentbed_report.tables.comma_separated import csv_text
 
 from sentbed_audit.audit import Audit
 from sentbed_audit.findings import SENTENCES, Finding, Kind
@@ -44,7 +45,7 @@ def write_audit(directory: Path, audit: Audit) -> Path:
     """
     directory.mkdir(parents=True, exist_ok=True)
     scores = pandas.DataFrame(map(attrs.astuple, audit.results.rows), columns=COLUMNS)
-    write_atomic(directory / "scores.csv", scores.to_csv(index=False))
+    write_atomic(directory / "scores.csv", csv_text(scores))
     record = json.dumps(audit_record(audit), indent=2, ensure_ascii=False)
     write_atomic(directory / "audit.json", f"{record}\n")
     page = audit_page(audit)

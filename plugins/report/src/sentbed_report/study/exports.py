@@ -21,6 +21,7 @@ from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.comma_separated import csv_text
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
@@ -54,8 +55,7 @@ def write_exports(
     if summaries is None:
         summaries = summarise(data)
     frame = study_frame(data).drop(columns="score")
-    scores = frame.to_csv(index=False, lineterminator="\n")
-    write_atomic(directory / DIRECTORY / SCORES, scores)
+    write_atomic(directory / DIRECTORY / SCORES, csv_text(frame))
     write_tables(directory, summaries)
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 

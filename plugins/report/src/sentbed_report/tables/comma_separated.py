@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""With these a formula begins in a spreadsheet. Names may be those of somebody else's results."""
 
 
 def to_csv(tables: Sequence[Table]) -> str:
@@ -18,8 +25,24 @@ def to_csv(tables: Sequence[Table]) -> str:
     lines: list[dict[str, object]] = []
     for table in tables:
         lines += _lines(table)
-    text: str = pandas.DataFrame(lines).to_csv(index=False, lineterminator="\n")
+    return csv_text(pandas.DataFrame(lines))
+
+
+def csv_text(frame: DataFrame) -> str:
+    """Return a data frame as CSV, with an apostrophe before a text that a spreadsheet would compute."""
+    text: str = frame.map(_without_formula).to_csv(index=False, lineterminator="\n")
     return text
+
+
+def _without_formula(value: object) -> object:
+    """Return a value, after an apostrophe if it is a text that begins a formula. A number such as -2 is none."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_SIGNS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def _lines(table: Table) -> Iterator[dict[str, object]]:
