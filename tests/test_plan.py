@@ -269,6 +269,14 @@ def test_what_is_missing_here_is_said_and_the_rest_is_planned(
     assert "parameters" in done.stdout
 
 
+def test_texts_are_padded_to_no_more_than_a_model_allows():
+    settings = ["encoder.max_length=512", "stage.triplets.batch_size=2"]
+    data = 'stage.triplets.data={ use = "triplets", path = "hub:owner/name" }'
+    stage = planned_stage(QUICKSTART, *settings, data)
+    assert stage.tokens_a_text == 512
+    assert stage.memory["activations"] > 0
+
+
 def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data():
     recipe = str(SCRATCH)
     memory = []

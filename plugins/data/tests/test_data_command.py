@@ -118,8 +118,8 @@ def test_where_says_where_files_belong_and_how_to_get_them(know, place):
     assert "ask for it" in result.stdout
     refusal = data("get", "toy")
     assert refusal.exit_code == 1
-    assert "`toy` cannot be downloaded: " in refusal.stderr
-    assert "files: s.csv" in refusal.stderr
+    missing = "no missing file of `toy` can be downloaded: `s.csv (missing)`; "
+    assert missing in refusal.stderr
 
 
 def test_only_missing_files_are_downloaded(know, server, place):
@@ -169,7 +169,16 @@ def test_a_wrong_file_is_left_and_named(know, server, place):
     write(place, "toy/a.txt", b"mine\n")
     result = data("get", "toy")
     assert result.exit_code == 1
+    assert "`a.txt (1 rows, expected 2)`; delete wrong files and" in result.stderr
     assert (place / "toy" / "a.txt").read_bytes() == b"mine\n"
+
+
+def test_an_archive_writes_nothing_outside_of_its_directory(know, server, place):
+    server.files["/all.tar.gz"] = Served(tar_of({"a": b"1", "../../outside": b"2"}))
+    know(toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/all.tar.gz"),)))
+    refusal = data("get", "toy")
+    assert "the archive cannot be unpacked" in refusal.stderr
+    assert not (place / "outside").exists()
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ def test_an_empty_side_is_refused_or_left_out_with_its_partner(put):
     assert table.rows([0, 1]) == {"anchor": ["1", "4"], "positive": ["1", "4"]}
     assert table.left_out == {"lines with an empty side": 2}
     assert len(Parallel(**files, limit=1).open()) == 1
+    blank = put("e.tsv", "a\tb\n\nc\td\n")
+    assert len(Parallel(path=blank, skip_empty=True).open()) == 2
     tabs = put("c.tsv", "a\tb\n\tc\n")
     with pytest.raises(DataError, match=r"empty.*c\.tsv:2"):
         Parallel(path=tabs).open()
@@ -79,7 +81,11 @@ def test_a_line_without_a_field_is_refused(put):
         with pytest.raises(DataError, match=rf"2 field\(s\); expected .*{path}:2"):
             Parallel(path=put(path, "a\tb\tc\td\nd\te\n"), fields=fields).open()
 
-    with pytest.raises(DataError, match=r"no rows.*d\.tsv"):
+    # The second line has a tab within a text.
+    with pytest.raises(DataError, match=r"3 field\(s\).*expected 2;.*c\.tsv:2"):
+        Parallel(path=put("c.tsv", "a\tb\nc\td\te\n")).open()
+
+    with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
         Parallel(path=put("d.tsv", "")).open()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from sentbed import DataError
 from sentbed_data.synonyms import Synonyms
@@ -64,6 +66,13 @@ def test_the_seed_decides_and_is_in_the_fingerprint(put, nltk_data):
     assert first.rows(range(30)) != other.rows(range(30))
     faster = Synonyms(path=path, rate=0.5).open()
     assert len({table.fingerprint for table in (first, other, faster)}) == 3
+
+
+def test_wordnet_is_read_from_the_archive_that_nltk_downloads(positives, nltk_data):
+    corpora = nltk_data / "corpora"
+    shutil.make_archive(str(corpora / "wordnet"), "zip", corpora, "wordnet")
+    shutil.rmtree(corpora / "wordnet")
+    assert positives("soon", 1) == {"shortly"}
 
 
 def test_missing_data_of_nltk_is_named_with_its_download(put, monkeypatch):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
@@ -37,6 +38,7 @@ def test_a_source_of_the_hub_is_fetched_and_has_no_problem_before(source):
         ({"path": "/no/such/file.xlsx"}, "has the suffix '.xlsx'"),
         ({"path": "/no/such/file.txt"}, "has the suffix '.txt'"),
         ({"path": ()}, "`path` is empty"),
+        ({"path": "hub:"}, "names no data set"),
         ({"path": "hub:o/n/a.txt"}, "has the suffix '.txt'"),
         ({"path": "hub:/no/such/directory"}, "does not exist"),
         ({"path": "pkg:sentbed_data/sample"}, "has the suffix ''"),
@@ -95,6 +97,25 @@ def test_several_files_are_read_in_order(put):
     second = put("b.jsonl", '{"positive": "d", "anchor": "c"}\n')
     table = Pairs(path=(first, second)).open()
     assert table.rows([0, 1]) == {"anchor": ["a", "c"], "positive": ["b", "d"]}
+
+
+def test_an_option_for_one_of_several_locations_has_an_effect(put):
+    path = put("a.csv", "1,2\n")
+    columns = {"anchor": "0", "positive": "1", "header": False}
+    source = Pairs(path=(path, "hub:some/set"), split="dev", **columns)
+    assert list(source.check()) == []
+    (problem,) = attrs.evolve(source, stream=True).check()
+    assert "remove `stream`" in problem
+
+
+def test_a_known_file_may_stand_beside_others(put, tmp_path, monkeypatch):
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    put("nli_for_simcse.csv", "sent0,sent1,hard_neg\n1,2,3\n")
+    second = put("b.csv", "sent0,sent1,hard_neg\n4,5,6\n")
+    nli = "data:nli_for_simcse.csv"
+    assert len(Triplets(path=(nli, second)).open()) == 2
+    with pytest.raises(DataError, match="expected the 275,601"):
+        Triplets(path=nli).open()
 
 
 def test_limit_is_at_least_one(file):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-from sentbed.errors import DataError, foreign
+from sentbed.errors import DataError, foreign, listed
 from sentbed.helpers import atomic_file
 from sentbed.tools import echo
 from sentbed_common import KnownArchive, KnownData, KnownMade
@@ -46,10 +46,7 @@ def get_missing_files(collection: KnownData, base: Path) -> list[FileState]:
             missing[path] = state
 
     if not missing:
-        files = ", ".join(state.file.path for state in states if state.is_bad)
-        raise DataError(
-            f"`{collection.name}` cannot be downloaded: {collection.how_to_get}; files: {files}"
-        )
+        raise DataError(_why_nothing_is_downloaded(collection, states))
 
     directory = collection_directory(collection, base)
     directory.mkdir(parents=True, exist_ok=True)
@@ -75,6 +72,21 @@ def get_missing_files(collection: KnownData, base: Path) -> list[FileState]:
             _unpack(archive, directory, in_archive)
 
     return file_states(collection, base, digests=True)
+
+
+def _why_nothing_is_downloaded(
+    collection: KnownData, states: Sequence[FileState]
+) -> str:
+    """Return a message with the missing and wrong files, and what to do about them."""
+    files = []
+    for state in states:
+        if state.is_bad:
+            files.append(f"{state.file.path} ({state.problem})")
+
+    return (
+        f"no missing file of `{collection.name}` can be downloaded: {listed(files)}; delete wrong files and run "
+        f"it again; for the others, {collection.advice or collection.source}"
+    )
 
 
 def download(url: str, target: Path, digests: Sequence[str]) -> None:
@@ -136,8 +148,6 @@ def _unpack(
     Only the end of a member's path is compared, and of several the shortest is taken.
     """
 
-    import pooch
-
     path = directory / unquote(PurePosixPath(urlsplit(archive.url).path).name)
     was_there = path.is_file()
     digests = []
@@ -153,11 +163,15 @@ def _unpack(
     )
 
     with TemporaryDirectory(dir=directory) as unpacked, readable:
-        extract = pooch.Untar(extract_dir=unpacked)
         if path.suffix == ".zip":
-            extract = pooch.Unzip(extract_dir=unpacked)
+            shutil.unpack_archive(path, unpacked)
+        else:
+            # The filter refuses members that would be written outside of the directory.
+            shutil.unpack_archive(path, unpacked, filter="data")
 
-        members = extract(str(path), "download", None)
+        members = [
+            str(member) for member in Path(unpacked).rglob("*") if member.is_file()
+        ]
         for state in missing:
             ending = f"/{state.file.path}"
             matching = [member for member in members if member.endswith(ending)]

@@ -14,9 +14,7 @@ from sentbed import DataError, FilePath
 from sentbed.protocols import Dataset, DataSource
 from sentbed_common import (
     InMemoryDataset,
-    TableLayout,
     local_file,
-    table_rows,
     text_lines,
 )
 
@@ -41,7 +39,7 @@ class Parallel(DataSource):
     """Text file whose line n is the translation of line n of `anchor`."""
     path: FilePath | None = None
     """A single file instead of `anchor` and `positive`, with both texts in each line. Tabs separate the fields
-    of a line; quotes are part of a text. There is no header row."""
+    of a line; quotes are part of a text. There is no header row, and every line has the same number of fields."""
     fields: tuple[int, int] = attrs.field(default=(0, 1))
     """Indices of anchor and positive among the fields in `path`, from 0. In Tatoeba's files (English, Chinese,
     attribution), `[0, 1]` is English and Chinese."""
@@ -147,11 +145,7 @@ class Parallel(DataSource):
     def _sides(self, files: list[Path]) -> Iterator[tuple[int, str, str]]:
         """Yield the number and both texts of each line. Raises `DataError` if one of two files has more lines."""
         if self.path is not None:
-            columns = list(map(str, self.fields))
-            layout = TableLayout(header=False, separator="\t", encoding=self.encoding)
-            for number, (anchor, positive) in table_rows(self.path, columns, layout):
-                yield number, anchor, positive
-
+            yield from self._fields_of_lines(files[0])
             return
 
         lines = zip_longest(*(text_lines(file, self.encoding) for file in files))
@@ -169,3 +163,25 @@ class Parallel(DataSource):
                 )
 
             yield number, anchor_line[1], positive_line[1]
+
+    def _fields_of_lines(self, file: Path) -> Iterator[tuple[int, str, str]]:
+        """Yield the number and both texts of each line of a TSV file; both texts of a blank line are empty."""
+        width = 0
+        for number, line in text_lines(file, self.encoding):
+            if not line:
+                yield number, "", ""
+                continue
+
+            texts = line.split("\t")
+            # A tab within a text would move the texts behind it to other fields.
+            width = width or max(len(texts), max(self.fields) + 1)
+            if len(texts) != width:
+                raise DataError(
+                    f"the line has {len(texts)} field(s); expected {width}; correct the line, or "
+                    "name other `fields`",
+                    file,
+                    number,
+                )
+
+            anchor, positive = self.fields
+            yield number, texts[anchor], texts[positive]

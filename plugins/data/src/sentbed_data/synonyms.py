@@ -64,7 +64,9 @@ class Synonyms(Augmentation):
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The multilingual functions")
-                lexicon = WordNetCorpusReader(nltk.data.find("corpora/wordnet"), None)
+                # With the slash at its end, the directory is found in `wordnet.zip` too, as NLTK downloads it.
+                place = nltk.data.find("corpora/wordnet/")
+                lexicon = WordNetCorpusReader(place, None)
 
             tagger = PerceptronTagger()
         except LookupError as error:

@@ -128,6 +128,9 @@ class TableSource(DataSource):
 
     def _read_first_row(self, location: str) -> None:
         """Raise `DataError` if a location cannot be read, as far as that shows from a text file's first row."""
+        if location == HUB:
+            raise DataError(f"`{HUB}` names no data set; expected `hub:OWNER/NAME`")
+
         if is_data_set(location):
             if not _is_remote(location):
                 locate(location.removeprefix(HUB))
@@ -144,11 +147,18 @@ class TableSource(DataSource):
 
     def _needless_options(self) -> Iterator[str]:
         """Yield a problem for each option that applies to no location."""
-        needless = ["header", "encoding", "stream"]
-        if not any(map(is_data_set, as_tuple(self.path))):
-            needless = ["config", "split"]
-            if not any(location.startswith(HUB) for location in as_tuple(self.path)):
-                needless.append("revision")
+        locations = as_tuple(self.path)
+        needless = []
+        if all(map(is_data_set, locations)):
+            needless += ["header", "encoding"]
+
+        if any(map(is_data_set, locations)):
+            needless.append("stream")
+        else:
+            needless += ["config", "split"]
+
+        if not any(location.startswith(HUB) for location in locations):
+            needless.append("revision")
 
         for field in attrs.fields(type(self)):
             if field.name in needless and getattr(self, field.name) != field.default:
@@ -163,30 +173,33 @@ class TableSource(DataSource):
                 yield location, number, values
 
     def _require_rows(self, count: int) -> None:
-        """Raise `DataError` if a file of a known collection does not have the published number of rows."""
-        for location in as_tuple(self.path):
-            match = known_file(location)
-            if match is None:
-                continue
+        """Raise `DataError` if the only file is of a known collection and lacks rows, or has too many."""
+        location, *others = as_tuple(self.path)
+        match = known_file(location)
+        # Of several files, only the number of all rows is known.
+        if others or match is None:
+            return
 
-            collection, file = match
-            # A known file without a header is a text file: blank lines are counted in `file.rows`, but are no
-            # rows here.
-            if file.rows is None or not file.header:
-                continue
+        collection, file = match
+        # A known file without a header is a text file: blank lines are counted in `file.rows`, but are no rows
+        # here.
+        if file.rows is None or not file.header:
+            return
 
-            if count != min(file.rows, self.limit or file.rows):
-                raise DataError(
-                    f"found {count:,} rows, expected the {file.rows:,} of `{collection.name}`: the file was "
-                    f"cut, or is another one; get it again (`sentbed data get {collection.name}`), or give data "
-                    "of your own another name",
-                    location,
-                )
+        if count != min(file.rows, self.limit or file.rows):
+            raise DataError(
+                f"found {count:,} rows, expected the {file.rows:,} of `{collection.name}`: the file was "
+                f"cut, or is another one; get it again (`sentbed data get {collection.name}`), or give data "
+                "of your own another name",
+                location,
+            )
 
 
 def _is_remote(location: str) -> bool:
     """Whether a location is on the hub, not a directory on this machine."""
-    return location.startswith(HUB) and location[len(HUB)] not in "./~"
+    return location.startswith(HUB) and not location.startswith(
+        (f"{HUB}.", f"{HUB}/", f"{HUB}~")
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from sentbed import DataError
 from sentbed.errors import listed
 from sentbed.helpers import sha256
-from sentbed_common import text_lines
+from sentbed_common import readable, text_lines
 
 Hashes: TypeAlias = dict[Path, str]
 """SHA-256 of each file, over all bytes that were read from it."""
@@ -37,7 +37,8 @@ def lines(
     If `hashes` is given, the SHA-256 of the file is put into it.
     """
     if hashes is not None:
-        hashes[path] = sha256(path)
+        with readable(path):
+            hashes[path] = sha256(path)
     return text_lines(path, encoding)
 
 

@@ -350,12 +350,14 @@ class _Step:
         With `keys`, they are those that the encoder's momentum copy (the moving average) encodes.
         """
         loss = self.stage.loss
+        longest = self.encoders[name].backbone.built.max_length
         batches = []
         for column, tower in self.recipe.towers(self.stage).items():
             is_key = loss.momentum is not None and column in loss.keys
             if tower == name and is_key == keys:
                 for length in self.texts.lengths[column]:
-                    batches.append((rows, math.ceil(PADDING * length)))
+                    padded = math.ceil(PADDING * length)
+                    batches.append((rows, min(padded, longest)))
         return batches
 
     def passes_without_gradient(
