@@ -45,8 +45,9 @@ def doubtful_gold_scores(pairs: ScoredPairs, path: Path) -> Iterator[str]:
         if numbers:
             first = numbers[0]
             yield (
-                f"gold scores {what}: {len(numbers):,} of {len(pairs):,}, such as {pairs.scores[first]:g}; repair "
-                f"or remove these pairs, on which correlations depend @ {path}, pair {first + 1:,}"
+                f"gold scores {what}: {len(numbers):,} of {len(pairs):,}, such as "
+                f"{pairs.scores[first]:g}; repair or remove these pairs, on which correlations depend "
+                f"@ {path}, pair {first + 1:,}"
             )
 
 
