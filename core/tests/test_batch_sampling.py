@@ -119,16 +119,21 @@ def naive_distinct(table, batch_size, key):
     while True:
         batch = []
         later = []
+        in_vain = 0
         texts_of_batch = set()
         for row in chain(waiting[: 4 * batch_size], stream):
+            if row in later:
+                later.remove(row)
             if texts[row] & texts_of_batch:
                 later.append(row)
+                in_vain += 1
             else:
                 batch.append(row)
                 texts_of_batch |= texts[row]
+                in_vain = 0
             if len(batch) == min(batch_size, rows):
                 break
-            if len(later) > 3 * rows:
+            if in_vain > 3 * rows:
                 yield None
                 return
         for row in (*batch, *later):
@@ -190,6 +195,27 @@ def test_a_text_that_most_rows_share_does_not_make_batches_slow():
     for _ in range(1000):
         assert not clashes(sampler.next())
     assert time.perf_counter() - began < 10
+
+
+def test_batches_of_most_of_the_data_are_filled_epoch_after_epoch():
+    """Rows that share a text do not gather from epoch to epoch until a batch cannot be filled."""
+    texts = ["same"] * 21 + [f"text {i}" for i in range(79)]
+    sampler = Sampler(ToyDataset({"anchor": texts}), ["anchor"], 70, KEY, distinct=True)
+    for _ in range(100):
+        assert not clashes(sampler.next())
+
+
+def test_batches_are_distinct_in_the_texts_of_their_own_epoch():
+    """The texts of rows that wait are those of the epoch of the batch that they wait for."""
+
+    class Varying(ToyDataset):
+        def rows(self, indices, epoch=0):
+            return {"anchor": [str(hash((epoch, i)) % 12) for i in indices]}
+
+    table = Varying({"anchor": [str(i) for i in range(16)]})
+    sampler = Sampler(table, ["anchor"], 4, KEY, distinct=True)
+    for _ in range(40):
+        assert not clashes(sampler.next())
 
 
 # --- going on from a state ---

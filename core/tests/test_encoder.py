@@ -172,7 +172,7 @@ def test_a_max_length_beyond_the_positions_is_refused(recipe_of):
 
 
 def test_a_directory_without_an_encoder_is_refused(tmp_path, load_encoder):
-    with pytest.raises(ModelError, match="name the directory `encoder` of a run"):
+    with pytest.raises(ModelError, match="name the directory of an encoder"):
         load_encoder(tmp_path)
 
 

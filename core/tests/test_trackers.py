@@ -74,6 +74,16 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     assert warning.endswith("; the run goes on without it")
 
 
+def test_a_tracker_that_exits_costs_itself_and_no_result(
+    plugins, monkeypatch, capsys, run_recipe
+):
+    tracker = failing("step_finished", SystemExit(0))
+    monkeypatch.setattr(Notes, "build", lambda _: tracker)
+    assert len(run_recipe(NOTES).scores) == 2
+    (warning,) = printed_warnings(capsys)
+    assert "`step_finished`: SystemExit: 0" in warning
+
+
 @pytest.mark.parametrize(
     ("hook", "result", "expected"),
     [

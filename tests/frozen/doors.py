@@ -29,7 +29,7 @@ def steps_of_run(directory: Path) -> list[dict]:
 
 
 def score_rows(directory: Path) -> list[dict]:
-    """Return the scores of a run: evaluator, task, metric, value, interval, protocol of encoder and evaluator."""
+    """Return the scores of a run: evaluator, task, metric, value, protocol of encoder and evaluator."""
     report = json.loads((directory / "report.json").read_text("utf-8"))
     return report["scores"]
 

@@ -17,6 +17,9 @@ from doors import run_recipe, score_rows
 from records import Compared, Number, SkippedError
 from scipy.stats import pearsonr, spearmanr
 from sentbed_evaluators.transfer import SentEvalTransfer
+from sentbed_report.statistics.cell_scores import CellScores
+from sentbed_report.statistics.score_interval import mean_interval
+from sentbed_report.study.read_cell_run import read_run
 from sklearn.model_selection import StratifiedKFold
 
 DATA = Path(os.environ.get("SENTBED_DATA", "nowhere"))
@@ -204,7 +207,9 @@ def numbers(directory: Path) -> Iterator[Number | Compared]:
 def small_scores(name: str, recipe: str, directory: Path) -> Iterator[Number]:
     """Yield value, interval and protocol of every score of a recipe, except of times."""
     seen: Counter[str] = Counter()
-    for score in score_rows(run_text(recipe, directory / name)):
+    run_directory = run_text(recipe, directory / name)
+    with_items = read_run(run_directory, name, 1, directory).scores
+    for score, read in zip(score_rows(run_directory), with_items, strict=True):
         if "machine" in score["protocol"]["evaluator"]:
             continue
         key = f"{name}/{score['evaluator']}/{score['task']}/{score['metric']}"
@@ -216,8 +221,9 @@ def small_scores(name: str, recipe: str, directory: Path) -> Iterator[Number]:
             tolerance = ITEMS
         yield Number(key, score["value"], tolerance)
         yield Number(f"{key}/protocol", json.dumps(score["protocol"], sort_keys=True))
-        if "interval" in score:
-            yield Number(f"{key}/interval", score["interval"], tolerance)
+        interval, _ = mean_interval(CellScores({(1, ""): (read,)}))
+        if interval is not None:
+            yield Number(f"{key}/interval", list(interval), tolerance)
 
 
 def published_scores(directory: Path) -> Iterator[Compared]:

@@ -1,4 +1,4 @@
-"""A small plugin that offers most kinds of components, computed by NumPy: a bag of characters, trained by SGD.
+"""A small plugin that offers every kind of component, computed by NumPy: a bag of characters, trained by SGD.
 
 It is a whole implementation of the protocols, so that core is tested without a tensor library.
 """
@@ -19,6 +19,7 @@ from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
 from sentbed import (
     DataError,
+    Encoder,
     FilePath,
     ModelError,
     ModelId,
@@ -33,6 +34,8 @@ from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
     Evaluator,
+    Exporter,
+    Importer,
     Items,
     Loss,
     LossOutput,
@@ -971,6 +974,49 @@ class Notes(Tracker):
         return NoteTaker(self.file)
 
 
+@attrs.frozen
+class ToNumbers(Exporter):
+    """The mean vector of some texts, a number a line."""
+
+    name: ClassVar[str] = "numbers"
+
+    digits: int = 3
+    """Digits behind the point."""
+
+    def write(self, encoder, directory):
+        """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
+        if encoder.recipe.max_length == 13:
+            raise ModelError(
+                "texts of 13 tokens cannot be expressed; set `max_length` to 12"
+            )
+        mean = encoder.encode(["abc", "bcd"]).mean(axis=0)
+        lines = [f"{number:.{self.digits}f}" for number in mean]
+        (directory / "numbers.txt").write_text("\n".join(lines) + "\n")
+        return [f"{self.digits} digits are left"]
+
+
+@attrs.frozen
+class FromNumbers(Importer):
+    """An encoder as wide as a file has lines."""
+
+    name: ClassVar[str] = "numbers"
+
+    max_length: int = 8
+    """Tokens a sentence."""
+
+    def read(self, source):
+        """Build an encoder of that width."""
+        width = len((source / "numbers.txt").read_text().splitlines())
+        return Encoder.of(
+            {
+                "max_length": self.max_length,
+                "backbone": {"use": "characters", "width": width},
+                "pooler": {"use": "average"},
+            },
+            Toy(),
+        )
+
+
 @attrs.define(eq=False)
 class NoteTaker:
     file: str
@@ -1021,6 +1067,39 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
+class InOrder(protocols.Executor):
+    """One task after the other, in this process."""
+
+    name: ClassVar[str] = "in-order"
+
+    workers: int = attrs.field(default=1, validator=ge(1))
+
+    def build(self, say):
+        return self
+
+    def run(self, start, tasks, on_death=None):
+        function = start(None)
+        for task in tasks:
+            yield task, function(task)
+
+
+@attrs.frozen
+class Doubled(protocols.Intervention):
+    """Twice the states that a block reads."""
+
+    name: ClassVar[str] = "doubled"
+
+    block: int = attrs.field(default=0, validator=ge(0))
+
+    @property
+    def places(self):
+        return [("block-input", self.block)]
+
+    def build(self):
+        return lambda seen: 2 * seen.states
+
+
+@attrs.frozen
 class Shared(protocols.Similarity):
     """The products of all pairs of vectors."""
 
@@ -1051,6 +1130,11 @@ class Quoted(Prompt):
 @hookimpl
 def backbones():
     return [Characters]
+
+
+@hookimpl
+def interventions():
+    return [Doubled]
 
 
 @hookimpl
@@ -1106,6 +1190,21 @@ def schedules():
 @hookimpl
 def trackers():
     return [Notes]
+
+
+@hookimpl
+def exporters():
+    return [ToNumbers]
+
+
+@hookimpl
+def importers():
+    return [FromNumbers]
+
+
+@hookimpl
+def executors():
+    return [InOrder]
 
 
 @hookimpl

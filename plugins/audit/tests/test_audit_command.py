@@ -106,6 +106,19 @@ def test_names_that_a_spreadsheet_would_compute_stay_text(tmp_path):
     assert lines[3].startswith("'-x,,'@A,")
 
 
+def test_seeds_are_written_as_whole_numbers(tmp_path):
+    table = "model,task,score,seed\na,A,1,7\na,B,2,7\nb,A,1,\nb,B,2,\n"
+    results = tmp_path / "results.csv"
+    results.write_text(table)
+    output = tmp_path / "out"
+    assert run(results, "--output", output).exit_code == 0
+
+    lines = (output / "scores.csv").read_text("utf-8").splitlines()
+    assert lines[0].endswith(",seed")
+    assert lines[1].endswith(",7")
+    assert lines[3].endswith(",")
+
+
 def test_a_model_with_a_name_of_markup_stays_text(tmp_path):
     write_folder(tmp_path / "results")
     for task in TASKS:

@@ -159,7 +159,11 @@ DAMAGED = {
     "no json": ("a.jsonl", "", "no rows of data"),
     "NUL": ("a.csv", "x,y\n1,2\0\n", "NUL.*:2$"),
     "latin-1": ("a.csv", b"x,y\ncaf\xe9,2\n", r"byte 0xe9 \(number 4 .*:2$"),
-    "utf-16": ("a.csv", "x,y\n1,2\n".encode("utf-16"), "is not utf-8.*:1$"),
+    "utf-16": (
+        "a.csv",
+        "x,y\n1,2\n".encode("utf-16"),
+        "the file is in UTF-16, expected utf-8; ",
+    ),
     "utf-16-le": ("a.csv", "x,y\n1,2\n".encode("utf-16-le"), "NUL.*:1$"),
     "utf-32-be": ("a.tsv", "x\ty\n".encode("utf-32-be"), "NUL.*:1$"),
     "cut utf-8": ("a.tsv", b"x\ty\n1\t\xe7\x8c", "is not utf-8.*:2$"),

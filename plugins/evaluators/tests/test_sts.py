@@ -44,6 +44,31 @@ def test_scores_equal_those_of_known_cosines(write, table_encoder):
     )
 
 
+@pytest.mark.parametrize(
+    ("pair", "score", "remark"),
+    [
+        ("c\td", 50, "far from the others, which go from 0 to 5: 1 of 31, such as 50;"),
+        ("c\td", -1, "that are negative, unlike the others: 1 of 31, such as -1;"),
+        (
+            "a0\tb0",
+            5,
+            "opposite to that of an earlier pair of the same texts: 1 of 31",
+        ),
+        ("a0\tb0", 2, ""),
+        ("c\td", 5.5, ""),
+    ],
+)
+def test_doubtful_gold_scores_are_told_with_their_pair(write, pair, score, remark):
+    rows = [f"a{k}\tb{k}\t{k % 6}\n" for k in range(30)]
+    rows.append(f"{pair}\t{score}\n")
+    path = write("p.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
+    remarks = STS(path=str(path)).prepare().remarks
+    assert bool(remarks) is bool(remark)
+    for told in remarks:
+        assert told.startswith(f"gold scores {remark}")
+        assert told.endswith(f" @ {path}, pair 31")
+
+
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
 def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
     rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]

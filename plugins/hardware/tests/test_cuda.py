@@ -287,3 +287,15 @@ def test_a_step_that_does_not_fit_names_what_would(
     room_for(2)
     with pytest.raises(RunError, match=remedy):
         trainer.step(columns)
+
+
+def test_an_optimizer_whose_state_does_not_fit_is_named(
+    toys, assemble, columns, monkeypatch
+):
+    def full():
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.00 GiB.")
+
+    trainer = toys.train(assemble(), toys.loss(), toys.sgd())
+    monkeypatch.setattr(trainer.optimizer, "step", full)
+    with pytest.raises(RunError, match="the state of the optimizer does not fit"):
+        trainer.step(columns)

@@ -15,7 +15,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import select
-from toy_study import with_fields, with_scores
+from toy_study import with_added, with_fields, with_scores
 
 ALL = Decide()
 
@@ -143,6 +143,20 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
         "so far, the best of 1 cell that can be compared, of 5 that were tried, by the"
         in selection.sentence
     )
+
+
+@pytest.mark.parametrize("decide", [ALL, Decide(tasks=("D-dev",))])
+def test_the_same_task_of_another_evaluator_is_another_deciding_task(make, decide):
+    numbers = {"good": {1: {"D-dev": 60.0}}, "lacks": {1: {"D-dev": 70.0}}}
+
+    def other(run):
+        if run.cell == "lacks":
+            return []
+        return [attrs.evolve(run.scores[0], evaluator="other", value=50.0)]
+
+    selection = chosen(with_added(make(numbers, decide), other))
+    assert (selection.cell, selection.compared) == ("good", 1)
+    assert selection.left == (("lacks", "it has no score of D-dev under every seed"),)
 
 
 def test_named_tasks_without_a_common_unit_choose_no_cell(make):

@@ -86,6 +86,15 @@ def test_an_average_stands_with_the_task_that_has_another_protocol():
     assert second == [("b", "CR"), ("b", "AVG")]
 
 
+def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first():
+    rows = [("a", score("MR")), ("a", score("CR", folds=5))]
+    for cell in "bc":
+        rows += [(cell, score("MR")), (cell, score("CR", folds=10))]
+    first, second = tables_of(rows)
+    assert first == [("a", "MR"), ("b", "MR"), ("b", "CR"), ("c", "MR"), ("c", "CR")]
+    assert second == [("a", "CR")]
+
+
 def test_scores_with_whitening_stay_together_whatever_their_order():
     """Each task is scored with and without it, one after the other."""
     plain = [score("MR"), score("CR"), score("TREC")]

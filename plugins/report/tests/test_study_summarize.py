@@ -349,10 +349,14 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     )
 
 
-def test_cells_of_one_run_each_are_paired_whatever_their_seeds(study_of):
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of):
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
     row = only(study_of(numbers, baseline="first", items=True)).rows[1]
     assert row.cells[0].judged.basis == "items"
+
+    axes = [AxisInfo("pooler", ("first", "mean"))]
+    row = only(study_of(numbers, axes, baseline="first", items=True)).rows[1]
+    assert row.cells[0].judged.reason == "the cells have no seed in common"
 
     numbers["first"][3] = {"MR": 51.0}
     row = only(study_of(numbers, baseline="first", items=True)).rows[1]

@@ -283,3 +283,11 @@ def test_csv_has_a_line_a_number_with_its_quantities(results):
     assert 0 < float(mean["corrected p"]) < 0.05
     assert (mean["published"], first["published"]) == ("81.05", "")
     assert lines[-1]["mean"] == "2.0"
+    assert {line["place"] for line in lines} == {"1", "2", ""}
+
+
+def test_a_csv_line_ends_in_no_label(results):
+    row = attrs.evolve(results.rows[0], headers=("a\rb", "", "", ""))
+    table = attrs.evolve(results, rows=(row,))
+    lines = list(csv.DictReader(io.StringIO(to_csv([table]), newline="")))
+    assert [line["cell"] for line in lines] == ["a\nb"] * 3

@@ -251,6 +251,10 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers, message
             "that are labels",
         ),
         (
+            'path = "p"\nfile = "f.txt"\nlines = 2\nlabels = ["a", "b"]',
+            "the axis has a `path` and no `values`; give it an array of them",
+        ),
+        (
             "",
             "the axis has no labels; give it `path` and `values`, or a table for each label",
         ),

@@ -60,6 +60,13 @@ def test_a_sample_has_the_baseline_and_is_the_same_when_the_study_is_started_aga
     assert "nothing was left to run" in lines
 
 
+def test_only_cells_of_the_sample_can_be_asked_for(put):
+    recipe = put("study.toml", recipe_with("sample = 1"))
+    refused = invoke("study", recipe, "--dry-run", "--only", "lr=1.0")
+    assert "none of the cells asked for is in the `sample`" in refused.output
+    assert invoke("study", recipe, "--dry-run", "--only", "lr=0.25").exit_code == 0
+
+
 @pytest.mark.slow
 def test_a_search_tries_cells_one_after_another_and_runs_none_of_them_again(
     put, tmp_path

@@ -44,3 +44,17 @@ def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
 def test_free_rows_are_filled_with_shorter_texts():
     (batch,) = BUCKETS.plan(np.array([7, 3, 3, 3]), 99)
     assert batch.tolist() == [0, 1, 2, 3]
+
+
+def test_texts_that_are_in_a_batch_already_ask_for_no_rows_in_the_next_one():
+    """Of 17 long texts, 16 are in the first batch, and 8 rows suffice for the last one."""
+    buckets = Buckets((4, 16), 256)
+    lengths = np.full(77, 4)
+    lengths[:17] = 16
+
+    plan = buckets.plan(lengths, 99)
+    first = next(plan)
+    second = next(plan)
+
+    assert len(first) == 16
+    assert len(second) == 8

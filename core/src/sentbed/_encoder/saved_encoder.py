@@ -9,7 +9,7 @@ from sentbed._document.structuring import structure, unstructure
 from sentbed._recipe.recipe import SCHEMA, runs_code
 from sentbed._registry.registry import Plugins
 from sentbed._toml import parse
-from sentbed.errors import ModelError
+from sentbed.errors import ModelError, listed
 from sentbed.protocols import EncoderRecipe
 
 BACKBONE = "backbone"
@@ -37,10 +37,16 @@ def saved_recipe(
     """
     file = directory / ENCODER_FILE
     if not file.is_file():
+        advice = (
+            "name the directory of an encoder that `Encoder.save` wrote; `sentbed import` makes one of a folder "
+            "of sentence-transformers"
+        )
+        encoders = sorted((directory / "encoder").rglob(ENCODER_FILE))
+        if encoders:
+            # It is the directory of a run.
+            advice = f"use {listed(str(path.parent) for path in encoders)}"
         raise ModelError(
-            f"`{directory}` is not an encoder: it holds no `{ENCODER_FILE}`; name the directory `encoder` of a "
-            "run that has finished (`encoder/NAME` if it has several), or one that `Encoder.save` wrote; "
-            "`sentbed import` makes one of a folder of sentence-transformers"
+            f"`{directory}` is not an encoder: it holds no `{ENCODER_FILE}`; {advice}"
         )
 
     document = parse(file.read_bytes(), str(file))

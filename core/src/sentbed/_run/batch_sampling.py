@@ -6,11 +6,10 @@ resumed run need not read the data that comes before its position, unless no two
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, count
-from typing import Any, TypeAlias
+from itertools import count, islice
+from typing import Any
 
 import attrs
 import numpy as np
@@ -18,9 +17,6 @@ from numpy.typing import NDArray
 
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset
-
-RowTexts: TypeAlias = tuple[int, set[str]]
-"""A row, and its texts in all columns."""
 
 
 @attrs.frozen(eq=False)
@@ -128,55 +124,57 @@ class Sampler:
         columns = self._dataset.rows(rows.tolist(), self._epoch)
         return {column: columns[column] for column in self._columns}
 
-    def _distinct_batches(self, size: int, most_deferred: int) -> Iterator[list[int]]:
+    def _distinct_batches(self, size: int, most_tried: int) -> Iterator[list[int]]:
         """Yield the rows of batches of `size` without common texts, without end.
 
-        Only the first `most_deferred` of the deferred rows are tried for a batch, since most rows of the data may
-        be waiting if few texts are distinct.
+        A row that shares a text with its batch waits for a later one. Only the first `most_tried` of the waiting
+        rows are tried for a batch, since most rows of the data may be waiting if few texts are distinct.
         """
-        further = self._rows_with_texts(size)
-        deferred: deque[RowTexts] = deque()
+        further = self._rows_of_all_epochs()
+        # A dictionary as an ordered set: a row waits only once, even if its next epoch has begun.
+        waiting: dict[int, None] = {}
         while True:
             rows: list[int] = []
             texts_of_batch: set[str] = set()
-            again: list[RowTexts] = []
-            waiting = _taken(deferred, most_deferred)
-            for row, texts in chain(waiting, further):
-                if not texts_of_batch.isdisjoint(texts):
-                    again.append((row, texts))
-                    self._require_end_of_search(size, len(rows), len(again))
-                    continue
-                texts_of_batch |= texts
-                rows.append(row)
-                if len(rows) == size:
-                    break
+            since_last_added = 0
+            candidates = list(islice(waiting, most_tried))
+            while len(rows) < size:
+                for row, texts in self._with_texts(candidates):
+                    waiting.pop(row, None)
+                    if texts_of_batch.isdisjoint(texts):
+                        texts_of_batch |= texts
+                        rows.append(row)
+                        since_last_added = 0
+                    else:
+                        waiting[row] = None
+                        since_last_added += 1
+                        self._require_end_of_search(size, len(rows), since_last_added)
+                    if len(rows) == size:
+                        break
+                candidates = list(islice(further, size - len(rows)))
 
             yield rows
-            deferred.extend(again)
 
-    def _require_end_of_search(self, size: int, rows: int, deferred: int) -> None:
-        """Raise `DataError` if a search for a batch of `size` rows has deferred more than three epochs."""
-        if deferred > 3 * len(self._dataset):
+    def _require_end_of_search(self, size: int, rows: int, in_vain: int) -> None:
+        """Raise `DataError` if more than three epochs of rows were tried in vain for a batch of `size` rows."""
+        if in_vain > 3 * len(self._dataset):
             raise DataError(
                 f"a batch of {size} rows without a common text cannot be filled: a whole pass over the data "
                 f"found only {rows} distinct rows, that share no text with each other; set `batch_size` to "
                 f"{rows} or less, or `distinct = false`"
             )
 
-    def _rows_with_texts(self, size: int) -> Iterator[RowTexts]:
-        """Yield the rows of all epochs with their texts; `size` of them are read at a time."""
+    def _rows_of_all_epochs(self) -> Iterator[int]:
+        """Yield the rows of all epochs in order, without end."""
         for epoch in count():
-            order = self._dataset.order(self._key, epoch)
-            for start in range(0, len(order), size):
-                rows = order[start : start + size]
-                columns = self.fetch(rows)
-                columns.pop(LABEL, None)
-                values_of_rows = zip(*columns.values(), strict=True)
-                for row, values in zip(rows.tolist(), values_of_rows, strict=True):
-                    yield row, {value for value in values if isinstance(value, str)}
+            for row in self._dataset.order(self._key, epoch):
+                yield int(row)
 
-
-def _taken(rows: deque[RowTexts], most: int) -> Iterator[RowTexts]:
-    """Take up to `most` rows from the left of a queue, each when it is asked for."""
-    for _ in range(min(most, len(rows))):
-        yield rows.popleft()
+    def _with_texts(self, rows: list[int]) -> Iterator[tuple[int, set[str]]]:
+        """Yield rows, each with its texts in all columns in the current epoch."""
+        if not rows:
+            return
+        columns = self.fetch(np.array(rows))
+        columns.pop(LABEL, None)
+        for row, values in zip(rows, zip(*columns.values(), strict=True), strict=True):
+            yield row, {value for value in values if isinstance(value, str)}

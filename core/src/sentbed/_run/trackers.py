@@ -68,7 +68,7 @@ class _Hooks:
             try:
                 result = implementation.function(*values)
                 _require_result(hook, result)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if implementation.plugin is self.context.history:
                     raise
                 self._give_up(hook, implementation, error)
@@ -81,7 +81,7 @@ class _Hooks:
         self,
         hook: str,
         implementation: pluggy.HookImpl,
-        error: Exception,
+        error: Exception | SystemExit,
     ) -> None:
         """Warn that a plugin failed, and call it no more. Raise an error if the run cannot go on without it."""
         required = getattr(implementation.plugin, "required", False) is True

@@ -45,7 +45,9 @@ def write_audit(directory: Path, audit: Audit) -> Path:
     """
     directory.mkdir(parents=True, exist_ok=True)
     scores = pandas.DataFrame(map(attrs.astuple, audit.results.rows), columns=COLUMNS)
-    write_atomic(directory / "scores.csv", csv_text(scores))
+    # Seeds stay whole numbers where some scores have none.
+    text = csv_text(scores.astype({"seed": "Int64"}))
+    write_atomic(directory / "scores.csv", text)
     record = json.dumps(audit_record(audit), indent=2, ensure_ascii=False)
     write_atomic(directory / "audit.json", f"{record}\n")
     page = audit_page(audit)

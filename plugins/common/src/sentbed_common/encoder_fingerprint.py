@@ -37,7 +37,11 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> str | No
     placed = encoder.placed
     tokenizer = encoder.backbone.tokenizer.fingerprint
     parts = components_of((recipe.backbone, recipe.pooler, recipe.head, recipe.prompts))
-    code = code_of(*parts, type(engine), type(placed), *ENCODING)
+    computing = [type(engine), type(placed)]
+    if placed.module is not None:
+        # Backbone, pooler and head are put together by other code than that of the engine.
+        computing.append(type(placed.module))
+    code = code_of(*parts, *computing, *ENCODING)
     if tokenizer is None or code is None:
         return None
 

@@ -28,6 +28,11 @@ def decoded_line(
     """
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
+        if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise DataError(
+                f"the file is in UTF-16, expected {encoding}; convert it to UTF-8",
+                file,
+            )
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:

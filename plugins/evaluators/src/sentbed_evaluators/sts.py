@@ -23,6 +23,7 @@ from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import correlation_score, require_varied
 from sentbed_evaluators.data_directories import TaskFiles
+from sentbed_evaluators.doubtful_gold_scores import doubtful_gold_scores
 from sentbed_evaluators.scored_pair_files import (
     ClusteredPairFile,
     PairFile,
@@ -120,6 +121,7 @@ class STS(Evaluator):
         return Prepared(
             texts,
             partial(self._score, pairs, hashes[path]),
+            remarks=tuple(doubtful_gold_scores(pairs, path)),
             item_texts=lambda: {self._task: pairs.texts},
         )
 

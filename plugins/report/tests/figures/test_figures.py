@@ -23,6 +23,7 @@ from sentbed_report.figures.study_figures import (
 )
 from sentbed_report.figures.training_curves import RunStage, training_plots
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.study_data import AxisInfo, with_runs
 from toy_run_report import stage, watched_geometry, watched_stage
 from toy_study import POOLER, TEMPERATURE, cost, study, with_costs
@@ -97,6 +98,21 @@ def test_scores_are_drawn_over_every_axis_of_numbers():
         expected.append(pytest.approx((number, means[f"{label}, 0.05, mean"])))
 
     assert named_lines(figures["numbers"])["0.05, mean"] == expected
+
+
+def test_a_cell_that_is_a_reference_is_a_line_and_no_point():
+    references = {
+        "opt": Reference(cell="opt-6.7b"),
+        "BERT": Reference(scores={"AVG": 50.0}),
+    }
+    data = study((SIZES,), seeds=(1,), baseline=None, expected={})
+    data = attrs.evolve(data, references=references)
+    (summary,) = summarise(data)
+    figure = study_figures(data, [summary])["numbers"]
+    lines = figure.figure(3.0).axes[0].lines
+    of_references = {line.get_label(): line.get_ydata()[0] for line in lines[1:]}
+    assert of_references == {"opt": pytest.approx(summary.rows[2].cells[-1].value)}
+    assert list(lines[0].get_xdata()) == [125e6, 1.3e9]
 
 
 def test_points_are_at_the_mean_costs_and_scores_of_their_cells(data, figures):

@@ -225,7 +225,7 @@ def _settings_of_paths(
 
     values: list[Any] = []
     labels: list[str] = []
-    if "values" in content or "file" not in content:
+    if "values" in content or "labels" in content or "file" not in content:
         values, labels = _values_and_labels(content)
     for line in _lines(content):
         values.append({"file": content["file"], "line": line})

@@ -149,6 +149,9 @@ def plan_study(
 
     whole_work = Work(tuple(runs), tuple(bundles))
     selected = whole_work.only(only)
+    if not selected.tasks:
+        message = "none of the cells asked for is in the `sample` of the study; ask for others, or raise `sample`"
+        raise RecipeError([Problem(message)])
     unusable: Sequence[str] = ()
     # If nothing is left to do, models would be built in vain.
     if unfinished(selected, directory):

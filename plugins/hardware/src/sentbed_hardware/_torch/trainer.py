@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -470,13 +470,23 @@ class TorchTrainer(Trainer):
         return whole(norm)
 
     def _update(self) -> None:
-        """Let the optimiser change the weights."""
-        if self.mesh is None:
-            self.optimizer.step()
-            return
+        """Let the optimiser change the weights.
 
-        with Replicas(self.mesh):
-            self.optimizer.step()
+        Raises:
+            RunError: if its state, which the first step allocates, does not fit into memory.
+        """
+        replicas: AbstractContextManager[Any] = nullcontext()
+        if self.mesh is not None:
+            replicas = Replicas(self.mesh)
+        try:
+            with replicas:
+                self.optimizer.step()
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the state of the optimizer does not fit into {self.placement.memory} beside weights and "
+                "gradients; train fewer weights (`lora` or `freeze` of the backbone), or use an optimizer with a "
+                "smaller state (`adafactor`)"
+            ) from error
 
     @in_all_processes
     def swap_average(self) -> None:

@@ -219,7 +219,7 @@ class EncodingEncoder(ModuleEncoder):
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of weights, code, processor, the engine's facts and the protocol."""
+        """Return a hash of weights, processor, the engine's facts and the protocol."""
         processor = {}
         for name, value in processor_capabilities().items():
             processor[name] = str(value)

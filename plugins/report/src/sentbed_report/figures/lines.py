@@ -32,7 +32,7 @@ def line_plot(
     references: Mapping[str, float] | None = None,
     ticks: Mapping[str, float] | None = None,
 ) -> Plot:
-    """Draw lines through points, with error bars, and references as dotted horizontal lines.
+    """Draw lines through points, with error bars, and references as dashed horizontal lines.
 
     Args:
         title: Title of the figure.
@@ -54,7 +54,7 @@ def line_plot(
             if name in best:
                 _draw_line(axes, str(name), line.sort_values("x", kind="stable"))
         for name, value in (references or {}).items():
-            axes.axhline(value, color=MUTED, linestyle=":", label=name)
+            axes.axhline(value, color=MUTED, linestyle="--", label=name)
         if ticks:
             _label_ticks(axes, ticks)
         legend_above(figure)

@@ -94,26 +94,30 @@ def _over_axis(
     place: int,
     axis: AxisInfo,
 ) -> Iterator[Plot]:
+    """Draw a column over an axis; cells that serve as references are horizontal lines instead of points."""
     import pandas
-
-    numbers = dict(zip(axis.labels, axis.numbers or (), strict=True))
-    ticks = {}
-    points = []
-    for row in summary.rows:
-        score = row.cells[place]
-        if score.is_finite:
-            label = row.labels[axis.name]
-            ticks[label] = numbers[label]
-            name = _line_name(data, row, axis)
-            points.append((name, numbers[label], score.value, score.std or 0.0))
-    if len(ticks) < 2:
-        return
 
     references = {}
     for reference in summary.references:
         value = reference.values[place]
         if value is not None:
             references[reference.name] = value
+
+    cells_of_references = {reference.cell for reference in summary.references}
+    numbers = dict(zip(axis.labels, axis.numbers or (), strict=True))
+    ticks = {}
+    points = []
+    for row in summary.rows:
+        score = row.cells[place]
+        if row.cell in cells_of_references or not score.is_finite:
+            continue
+        label = row.labels[axis.name]
+        ticks[label] = numbers[label]
+        name = _line_name(data, row, axis)
+        points.append((name, numbers[label], score.value, score.std or 0.0))
+    if len(set(ticks.values())) < 2:
+        return
+
     frame = pandas.DataFrame(points, columns=["name", "x", "y", "error"])
     caption = ""
     if frame["error"].any():

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from itertools import chain
 from statistics import fmean
 
 from sentbed_report.statistics.cell_scores import CellScores
-from sentbed_report.statistics.difference import REPLICATES, Judged, judge
+from sentbed_report.statistics.difference import Judged, judge
 from sentbed_report.statistics.levels import CONFIDENCE
 
 
 def mean_interval(
-    scores: CellScores,
-    confidence: float = CONFIDENCE,
-    random: Collection[str] = REPLICATES,
+    scores: CellScores, confidence: float = CONFIDENCE
 ) -> tuple[tuple[float, float] | None, Judged]:
     """Return the interval of the mean over the runs, within the range of the metric, and its estimate.
 
@@ -23,7 +20,7 @@ def mean_interval(
     """
     from sentbed_common import score_range
 
-    judged = judge([(1.0, scores)], random)
+    judged = judge([(1.0, scores)])
     if judged.tested is None:
         return None, judged
 

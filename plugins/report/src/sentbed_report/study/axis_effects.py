@@ -94,16 +94,14 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
             if label != reference and context in cells[reference]:
                 pairs.append((cells[reference][context], row))
         if pairs:
-            test = _test(data, summary, pairs)
+            test = _test(summary, pairs)
             effects.append(LabelEffect(label, test))
 
     together = together_with(data, axis)
     return AxisEffect(axis.name, reference, tuple(effects), together)
 
 
-def _test(
-    data: StudyData, summary: Summary, pairs: Sequence[tuple[SummaryRow, SummaryRow]]
-) -> Judged:
+def _test(summary: Summary, pairs: Sequence[tuple[SummaryRow, SummaryRow]]) -> Judged:
     """Return the test of the mean difference of pairs; of a single pair, the test that the table has of it."""
     if len(pairs) == 1:
         before, after = pairs[0]

@@ -2,7 +2,7 @@
 
 A table has the scores of one evaluator and protocol id, either on development data or on other data. The first
 table of an evaluator has the first metric of each task; every further metric has a table of its own. If a task
-was scored under several protocols, those after the first one are in further tables.
+was scored under several protocols, those after the most frequent one are in further tables.
 """
 
 from __future__ import annotations
@@ -109,35 +109,40 @@ def _groups(measured: Iterable[Measurement]) -> dict[TableKey, list[Measurement]
 
 
 def _by_protocol(measured: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return the scores of each table: of every task, those under one protocol.
+    """Return the scores of each table: of every task, those under one protocol, the most frequent one first.
 
     If a run has several scores of a task under one protocol, such as with and without whitening, they are in
     several tables. An average that the evaluator reports has the protocols of its tasks.
     """
-    protocols_of_task: defaultdict[str, list[str]] = defaultdict(list)
-    tables_of_run: defaultdict[Any, list[tuple[str, int]]] = defaultdict(list)
+    averages_last = sorted(measured, key=lambda each: each.score.task == AVERAGE)
     repetitions: Counter[Any] = Counter()
-    tables: defaultdict[int, list[Measurement]] = defaultdict(list)
-    for measurement in sorted(measured, key=lambda each: each.score.task == AVERAGE):
+    protocols_of_run: defaultdict[Any, list[str]] = defaultdict(list)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    protocols = []
+    for measurement in averages_last:
         score = measurement.score
         run = (measurement.row, measurement.replicate)
-        protocol = protocol_hash(_protocol(score))
+        protocol = f"{score.task} {protocol_hash(_protocol(score))}"
         if score.task == AVERAGE:
-            protocol += str(sorted(tables_of_run[run]))
-
-        repeated = (run, score.task, protocol)
+            protocol += str(sorted(protocols_of_run[run]))
+        repeated = (run, protocol)
         repetitions[repeated] += 1
         protocol += f" {repetitions[repeated]}"
 
-        protocols = protocols_of_task[score.task]
-        if protocol not in protocols:
-            protocols.append(protocol)
-        table = protocols.index(protocol)
-
         if score.task != AVERAGE:
-            tables_of_run[run].append((score.task, table))
-        tables[table].append(measurement)
-    return [tables[table] for table in sorted(tables)]
+            protocols_of_run[run].append(protocol)
+        counts[score.task][protocol] += 1
+        protocols.append(protocol)
+
+    places: dict[str, int] = {}
+    for of_task in counts.values():
+        for place, (protocol, _) in enumerate(of_task.most_common()):
+            places[protocol] = place
+
+    tables: defaultdict[int, list[Measurement]] = defaultdict(list)
+    for measurement, protocol in zip(averages_last, protocols, strict=True):
+        tables[places[protocol]].append(measurement)
+    return [tables[place] for place in sorted(tables)]
 
 
 def _differences(table: ComparableScores, tables: Iterable[ComparableScores]) -> str:

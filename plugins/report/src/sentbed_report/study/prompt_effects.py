@@ -23,7 +23,7 @@ class RowUnderPrompts:
     """Source of variance -> standard deviation over prompts or over seeds, or standard error due to the items.
 
     They are those of the difference from the baseline; in a study without a baseline, of the score. Unknown
-    sources are left out: prompts that are not a sample, a single seed, and scores without items.
+    sources are left out: a single seed, and scores without items.
     """
 
 

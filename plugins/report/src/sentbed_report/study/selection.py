@@ -187,16 +187,12 @@ def choose(data: StudyData) -> Selection | None:
         for score in deciding:
             tasks[_task(score)] = score
     no_mean = without_mean([*tasks.values()])
-    names = {*decide.tasks}
-    for score in tasks.values():
-        names.add(score.task)
-
     most = max((len(scores.seeds) for scores in tried.values()), default=0)
 
     left: list[tuple[str, str]] = []
     cells_of_mean: dict[float, list[str]] = {}
     for name, scores in tried.items():
-        reason = no_mean or _ineligible(scores, names, most)
+        reason = no_mean or _ineligible(scores, decide, tasks, most)
         if reason:
             left.append((name, reason))
             continue
@@ -256,17 +252,24 @@ def _task(score: Score) -> _Task:
     return score.evaluator, score.protocol_id, score.task
 
 
-def _ineligible(scores: CellScores, tasks: Collection[str], most: int) -> str:
+def _ineligible(
+    scores: CellScores, decide: Decide, tasks: Collection[_Task], most: int
+) -> str:
     """Return why a cell with these deciding scores cannot be chosen; empty if it can be chosen.
 
-    `tasks` are all deciding tasks, `most` is the largest number of seeds of any cell.
+    `tasks` are all tasks of which any cell has deciding scores; the same task of another evaluator or protocol is
+    another one. `most` is the largest number of seeds of any cell.
     """
     if len(scores.seeds) < most:
         return f"it has {count(len(scores.seeds), 'seed')} of {most}"
     for of_run in scores.of_runs.values():
-        missing = set(tasks)
+        missing = set(decide.tasks)
         for score in of_run:
             missing.discard(score.task)
+        scored = set(map(_task, of_run))
+        for task in tasks:
+            if task not in scored:
+                missing.add(task[-1])
         if missing:
             return f"it has no score of {', '.join(sorted(missing))} under every seed"
         for score in of_run:

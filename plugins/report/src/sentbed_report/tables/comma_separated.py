@@ -25,7 +25,9 @@ def to_csv(tables: Sequence[Table]) -> str:
     lines: list[dict[str, object]] = []
     for table in tables:
         lines += _lines(table)
-    return csv_text(pandas.DataFrame(lines))
+    # Whole numbers stay whole where some are unknown.
+    frame = pandas.DataFrame(lines).astype({"rank": "Int64", "place": "Int64"})
+    return csv_text(frame)
 
 
 def csv_text(frame: DataFrame) -> str:
@@ -36,13 +38,17 @@ def csv_text(frame: DataFrame) -> str:
 
 def _without_formula(value: object) -> object:
     """Return a value, after an apostrophe if it is a text that begins a formula. A number such as -2 is none."""
-    if not isinstance(value, str) or not value.startswith(FORMULA_SIGNS):
+    if not isinstance(value, str):
         return value
+    # Readers would take a carriage return for the end of the line, since the writer does not quote it.
+    text = value.replace("\r", "\n")
+    if not value.startswith(FORMULA_SIGNS):
+        return text
     try:
         float(value)
     except ValueError:
-        return f"'{value}"
-    return value
+        return f"'{text}"
+    return text
 
 
 def _lines(table: Table) -> Iterator[dict[str, object]]:

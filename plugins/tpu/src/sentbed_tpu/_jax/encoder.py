@@ -165,7 +165,7 @@ class JaxEncoder(ModuleEncoder):
         return JaxEncoder(self.devices, self.facts, self.backbone, module, shared)
 
     def fingerprint(self) -> str | None:
-        """Return a hash of all weights, and of the code and facts that determine vectors."""
+        """Return a hash of all weights, and of the facts that determine vectors."""
         self.to_host()
         facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
         return self.module.fingerprint(facts)

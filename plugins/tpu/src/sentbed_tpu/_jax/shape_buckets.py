@@ -74,7 +74,7 @@ class Buckets:
         padded = [self.length(int(length), longest) for length in lengths[order]]
         done = 0
         while done < len(order):
-            same_length = padded.count(padded[done])
+            same_length = padded[done:].count(padded[done])
             rows = min(self.rows(same_length), self.largest(padded[done]))
             yield order[done : done + rows]
             done += rows
