@@ -257,6 +257,8 @@ def test_workers_end_with_the_process_that_started_them(work):
     while len(work.notes("asleep")) < 2:
         assert process.poll() is None
         time.sleep(0.02)
+    # Each worker writes its note before it sleeps. An interrupt within a file's finaliser would be lost.
+    time.sleep(0.5)
     # As a terminal does: to all of them.
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=20)
