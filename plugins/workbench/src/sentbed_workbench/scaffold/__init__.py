@@ -93,7 +93,7 @@ def write_plugin(
             f"`{directory}` exists already; name a new directory with `--out`"
         )
 
-    needs = ["sentbed", "attrs>=24.2"]
+    needs = ["sentbed", "attrs>=24.3"]
     test_needs = ["pytest>=8", "sentbed-testing"]
     if kind in TENSOR_KINDS:
         needs.append("torch>=2.6")
