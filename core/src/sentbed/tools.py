@@ -14,7 +14,6 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._cli.common import (
         FAILED,
-        echo,
         set_option,
         trust_option,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sentbed._cli.common import BAD_INPUT, echo, set_option
+from sentbed._cli.common import BAD_INPUT, set_option
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -55,10 +55,10 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
 
             for line in lines:
                 is_empty = False
-                echo(line)
+                click.echo(line)
 
         if is_empty:
-            echo(
+            click.echo(
                 f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place"
             )
             bad = True

@@ -1,4 +1,4 @@
-"""Code that the commands share: exit codes, printing, options, and starting several processes."""
+"""Code that the commands share: exit codes, options, and starting several processes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 `BAD_INPUT`: the recipe or the arguments are wrong. `FAILED`: a run failed, or a score after training was not a
 number, or not what `[expected]` says. `INTERRUPTED`: the user pressed Ctrl-C.
 """
-
-
-def echo(
-    message: object = "",
-    *,
-    err: bool = False,
-    nl: bool = True,
-) -> None:
-    """Print a line to standard output, or with `err` to standard error. All commands print with it."""
-    click.echo(message, err=err, nl=nl)
 
 
 def set_option(

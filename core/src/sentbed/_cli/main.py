@@ -16,7 +16,6 @@ from sentbed._cli.common import (
     FAILED,
     INTERRUPTED,
     done_elsewhere,
-    echo,
     set_option,
 )
 from sentbed._cli.plugins import plugins
@@ -98,7 +97,7 @@ class _Group(click.Group):
 def _say(message: str, error: BaseException) -> None:
     """Print a message and the notes of the error (`BaseException.add_note`) to standard error."""
     for line in (message, *getattr(error, "__notes__", ())):
-        echo(line, err=True)
+        click.echo(line, err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:
@@ -189,11 +188,13 @@ def run(
 def _print_result(result: RunResult) -> None:
     """Print the scores that fail the run, and the path of the report."""
     if result.unmet:
-        echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+        click.echo(
+            f"expected numbers that were not met: {', '.join(result.unmet)}", err=True
+        )
     if result.undefined:
         names = [f"{score.task}/{score.metric}" for score in result.undefined]
-        echo(f"scores that are not a number: {', '.join(names)}", err=True)
-    echo(result.report)
+        click.echo(f"scores that are not a number: {', '.join(names)}", err=True)
+    click.echo(result.report)
 
 
 main.add_command(check)

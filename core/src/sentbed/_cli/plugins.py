@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sentbed._cli.common import echo
-
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugin, Plugins
 
@@ -21,7 +19,7 @@ def plugins() -> None:
     """
     from sentbed._registry.registry import load_plugins
 
-    echo("\n".join(_text(load_plugins())))
+    click.echo("\n".join(_text(load_plugins())))
 
 
 def _text(installed: Plugins) -> Iterator[str]:

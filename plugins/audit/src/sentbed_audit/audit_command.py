@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import echo
 
 
 @click.command()
@@ -74,11 +73,11 @@ def audit(
     if output is not None:
         page = write_audit(Path(output), result)
     if as_json:
-        echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
         return
 
     for line in answers(result):
-        echo(f"{line.question}: {line.answer}")
+        click.echo(f"{line.question}: {line.answer}")
 
     if page is not None:
-        echo(str(page))
+        click.echo(str(page))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from sentbed.tools import echo
 
 from sentbed_audit.clean.seen_texts import NEAR
 
@@ -105,17 +104,17 @@ def overlap(
 
     if as_json:
         records = plain([to_records(table) for table in tables])
-        echo(json.dumps(records, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
 
     for table in tables:
-        echo(to_text(table))
+        click.echo(to_text(table))
 
     for note in notes(result, near, not_counted):
-        echo(note)
+        click.echo(note)
 
     if page is not None:
-        echo(str(page))
+        click.echo(str(page))
 
 
 def _read_paths(

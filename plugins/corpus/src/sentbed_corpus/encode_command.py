@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from sentbed.tools import Document, apply_overrides, echo, set_option, trust_option
+from sentbed.tools import Document, apply_overrides, set_option, trust_option
 
 FILE_ENDING = ".npy"
 NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
@@ -221,7 +221,7 @@ def _encode_lines(
         options["prompt"],
         options["instruction"],
     )
-    echo(f"{output}: {rows} x {width}", err=True)
+    click.echo(f"{output}: {rows} x {width}", err=True)
 
 
 def _encode_corpus(
@@ -256,7 +256,7 @@ def _encode_corpus(
         raise click.UsageError(
             "`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`"
         )
-    say = partial(echo, err=True)
+    say = partial(click.echo, err=True)
     columns = map(str.strip, options["keep"].split(","))
     request = Request(
         encoder=encoder,
@@ -292,4 +292,4 @@ def _encode_corpus(
     line = f"{output}: {summary.rows} x {summary.width} in {count(summary.shards, 'shard')}"
     if summary.encoded:
         line += f", {summary.encoded / summary.seconds:.0f} rows/s"
-    echo(line, err=True)
+    click.echo(line, err=True)

@@ -12,10 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+import click
 from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file
-from sentbed.tools import WINDOW, echo, naming_components
+from sentbed.tools import WINDOW, naming_components
 from sentbed_common import progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
@@ -106,7 +107,7 @@ def bar(total: int, what: str = "encode") -> Iterator[Any]:
     """Show a progress bar (lines, if there is no terminal); yield the function that advances it."""
     with progress_bars() as progress:
         if progress.disable:
-            yield ProgressLines(what, total, partial(echo, err=True)).advance
+            yield ProgressLines(what, total, partial(click.echo, err=True)).advance
             return
         task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, advance=done)

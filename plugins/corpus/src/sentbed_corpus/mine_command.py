@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sentbed.tools import echo, set_option, trust_option
+from sentbed.tools import set_option, trust_option
 
 
 @click.command()
@@ -178,20 +178,20 @@ def mine(
         candidate_prompt=candidate_prompt,
         instruction=instruction,
     )
-    say = partial(echo, err=True)
+    say = partial(click.echo, err=True)
     with Stop(say).listening():
         mined = mine_hard_negatives(request, bar, say)
     rows = f"{mined.rows} rows"
     if mined.left_out:
         rows += f", {mined.left_out} left out for want of negatives"
-    echo(f"{output}: {rows}; {mined.record} says how they were mined", err=True)
+    click.echo(f"{output}: {rows}; {mined.record} says how they were mined", err=True)
     negative_columns = mined.columns[2:]
     negative = ", ".join(f'"{name}"' for name in negative_columns)
     if len(negative_columns) > 1:
         negative = f"[{negative}]"
     # A string of JSON is one of TOML.
     path = json.dumps(output, ensure_ascii=False)
-    echo(
+    click.echo(
         f'data = {{ use = "triplets", path = {path}, anchor = "anchor", positive = "positive", '
         f"negative = {negative} }}"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 from sentbed.errors import SentbedError
-from sentbed.tools import echo
 
 
 @click.group()
@@ -41,9 +40,9 @@ def data_list(directory: str | None, digests: bool) -> None:
     every_collection = collections(load_plugins())
     width = max(map(len, every_collection), default=0)
     for name, collection in every_collection.items():
-        echo(f"{name:<{width}}  {collection.summary}")
+        click.echo(f"{name:<{width}}  {collection.summary}")
         state = summary(file_states(collection, base, digests))
-        echo(f"{'':<{width}}  {state}")
+        click.echo(f"{'':<{width}}  {state}")
 
 
 @data.command("where")
@@ -76,18 +75,18 @@ def data_where(
     for collection in shown:
         states = file_states(collection, base, digests)
         place = collection_directory(collection, base)
-        echo(f"{collection.name}: {place}, {summary(states)}")
+        click.echo(f"{collection.name}: {place}, {summary(states)}")
         for state in states:
             path = state.path.relative_to(place)
-            echo(f"  {state.problem or 'present':<16} {path}")
+            click.echo(f"  {state.problem or 'present':<16} {path}")
 
         source = collection.source
         if collection.licence:
             source += f" ({collection.licence})"
 
-        echo(f"  source: {source}")
+        click.echo(f"  source: {source}")
         if any(state.is_bad for state in states):
-            echo(f"  {collection.how_to_get}")
+            click.echo(f"  {collection.how_to_get}")
 
 
 @data.command("get")
@@ -106,7 +105,7 @@ def data_get(name: str, directory: str | None) -> None:
     states = get_missing_files(collection, base)
     for state in states:
         if state.problem:
-            echo(f"{state.path}: {state.problem}", err=True)
+            click.echo(f"{state.path}: {state.problem}", err=True)
 
     if any(state.is_bad for state in states):
         raise SentbedError(
@@ -115,9 +114,9 @@ def data_get(name: str, directory: str | None) -> None:
 
     root = data_root()
     if root is None or root.absolute() != base.absolute():
-        echo(
+        click.echo(
             f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}",
             err=True,
         )
 
-    echo(f"{name}: {summary(states)}")
+    click.echo(f"{name}: {summary(states)}")

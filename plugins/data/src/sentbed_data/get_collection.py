@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
+import click
 from sentbed.errors import DataError, foreign, listed
 from sentbed.helpers import atomic_file
-from sentbed.tools import echo
 from sentbed_common import KnownArchive, KnownData, KnownMade
 
 from sentbed_data.collection_files import (
@@ -102,7 +102,7 @@ def download(url: str, target: Path, digests: Sequence[str]) -> None:
     if len(digests) == 1:
         known_hash = f"sha256:{digests[0]}"
 
-    echo(f"downloading {url}", err=True)
+    click.echo(f"downloading {url}", err=True)
     # It would advise to write down the digest.
     pooch.get_logger().setLevel("WARNING")
     readable = foreign(

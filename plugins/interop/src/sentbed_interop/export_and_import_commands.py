@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import echo, set_option, trust_option
+from sentbed.tools import set_option, trust_option
 
 _set = set_option(
     "Set a field: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list the fields."
@@ -35,8 +35,8 @@ def export(
     for note in export_encoder(
         encoder, output, to, overrides, trust_remote_code=trust_remote_code
     ):
-        echo(f"note: {note}", err=True)
-    echo(output)
+        click.echo(f"note: {note}", err=True)
+    click.echo(output)
 
 
 @click.command("import")
@@ -59,7 +59,9 @@ def import_(
     from sentbed_interop.export_and_import import import_encoder
 
     def say(note: str) -> None:
-        echo(f"note: {note}", err=True)
+        click.echo(f"note: {note}", err=True)
 
     import_encoder(source, output, from_, overrides, say=say)
-    echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")
+    click.echo(
+        f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`"
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from sentbed.tools import echo
 
 if TYPE_CHECKING:
     from sentbed_report.study.study_data import CellInfo, StudyData
@@ -61,12 +60,12 @@ def compare(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
         )
     if as_json:
-        echo(to_json(data, summaries), nl=False)
+        click.echo(to_json(data, summaries), nl=False)
     else:
         _print_comparison(data, summaries)
     if base is not None:
         write_exports(base, data, summaries)
-        echo(write_study_report(base, data, summaries), err=as_json)
+        click.echo(write_study_report(base, data, summaries), err=as_json)
 
 
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
@@ -75,20 +74,22 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
     from sentbed_report.tables.terminal import to_text
 
     for summary in summaries:
-        echo(summary)
+        click.echo(summary)
         differences = difference_table(summary)
         if differences.rows:
-            echo(to_text(differences))
+            click.echo(to_text(differences))
     for cell in data.cells:
         # If there are axes, the names of the cells already say how they differ.
         if data.axes or cell.name == data.baseline:
             continue
         if not cell.differences:
-            echo(f"{cell.name} and {data.baseline}: {_without_difference(data, cell)}")
+            click.echo(
+                f"{cell.name} and {data.baseline}: {_without_difference(data, cell)}"
+            )
             continue
-        echo(f"{cell.name} differs from {data.baseline} in:")
+        click.echo(f"{cell.name} differs from {data.baseline} in:")
         for difference in cell.differences:
-            echo(f"  {difference}")
+            click.echo(f"  {difference}")
 
 
 def _without_difference(data: StudyData, cell: CellInfo) -> str:
@@ -146,7 +147,7 @@ def table(
     summaries = selected_tables(directories, evaluator, protocol, metric)
     tables = named_tables(summaries)
     if form == "csv":
-        echo(to_csv(tables), nl=False)
+        click.echo(to_csv(tables), nl=False)
         return
     formats = {
         "text": to_text,
@@ -154,4 +155,4 @@ def table(
         "latex": to_latex,
         "html": to_html,
     }
-    echo("\n".join(map(formats[form], tables)), nl=False)
+    click.echo("\n".join(map(formats[form], tables)), nl=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 from sentbed.helpers import Stop
-from sentbed.tools import FAILED, echo
+from sentbed.tools import FAILED
 
 from sentbed_studies.study_command import (
     entries,
@@ -74,14 +74,14 @@ def reproduce(
     file = find_table(papers, paper, table)
     study = read_study(file, overrides, plugins, check_files=False)
     cells = study.only(labels) if labels else study
-    echo(needs_of(cells, plugins), err=not dry_run)
+    click.echo(needs_of(cells, plugins), err=not dry_run)
     if not dry_run:
         study = read_study(file, overrides, plugins, only=labels or None)
         require_runtimes(cells)
     directory = Path(out or Path("studies") / study.name)
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
-        echo(line, err=not dry_run)
+        click.echo(line, err=not dry_run)
     if dry_run:
         return
 
@@ -116,9 +116,9 @@ def _print_comparison(directory: Path) -> bool:
     report = write_reports(directory, data=data)
     numbers = numbers_of(data)
     for line in comparison(numbers):
-        echo(line)
+        click.echo(line)
 
-    echo(report)
+    click.echo(report)
     return missed(numbers)
 
 
@@ -130,8 +130,8 @@ def _list_recipes(papers: Path, paper: str) -> None:
         tables = tables_of(papers, paper)
         width = max(map(len, tables), default=0)
         for name, file in tables.items():
-            echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
+            click.echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
         return
 
     for name in papers_in(papers):
-        echo(f"{name}: {', '.join(tables_of(papers, name))}")
+        click.echo(f"{name}: {', '.join(tables_of(papers, name))}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from sentbed.helpers import Stop
-from sentbed.tools import FAILED, echo, set_option
+from sentbed.tools import FAILED, set_option
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -145,7 +145,7 @@ def run(
         choose_workers=on_this_machine and not gpus,
     )
     for line in plan.lines():
-        echo(line, err=not dry_run)
+        click.echo(line, err=not dry_run)
 
     if on_this_machine and not keep_going:
         plan.require_usable_data()
@@ -163,23 +163,25 @@ def run(
         share=not no_share,
     )
     for outcome in result.failed:
-        echo(f"{outcome.task} failed: {outcome.error}", err=True)
+        click.echo(f"{outcome.task} failed: {outcome.error}", err=True)
 
     report = plan.directory / "report.html"
     if not result.worked and not is_older(report, plan.directory):
         command = f"`sentbed study report {plan.directory}`"
-        echo(f"nothing was left to run; {command} writes the report anew", err=True)
-        echo(report)
+        click.echo(
+            f"nothing was left to run; {command} writes the report anew", err=True
+        )
+        click.echo(report)
         return
 
-    echo(write_reports(plan.directory, _say))
+    click.echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
 
 
 def _say(sentence: str) -> None:
     """Print a line on standard error."""
-    echo(sentence, err=True)
+    click.echo(sentence, err=True)
 
 
 def run_plan(
@@ -247,7 +249,7 @@ def status(directory: str) -> None:
     from sentbed_studies.progress import status_lines
 
     for line in status_lines(read_data(directory)):
-        echo(line)
+        click.echo(line)
 
 
 @study.command()
@@ -256,7 +258,7 @@ def report(directory: str) -> None:
     """Write the tables and reports of the study in DIRECTORY anew, with all runs that have finished."""
     from sentbed_studies.study_reports import write_reports
 
-    echo(write_reports(Path(directory), _say))
+    click.echo(write_reports(Path(directory), _say))
 
 
 @study.command()
@@ -350,7 +352,7 @@ def plot(
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, figure in figures.items():
-            echo(f"{name:{longest}}  {figure.title}")
+            click.echo(f"{name:{longest}}  {figure.title}")
         return
 
     chosen = {}
@@ -362,7 +364,7 @@ def plot(
         if file is not None:
             path = Path(file)
         write_figure(plot.figure(width, height), path, plot.title, dpi)
-        echo(path)
+        click.echo(path)
 
 
 @study.command()
@@ -444,7 +446,7 @@ def power(
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
         tables = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    echo("\n\n".join(map(str, tables)))
+    click.echo("\n\n".join(map(str, tables)))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import echo
 
 
 @click.group()
@@ -18,9 +17,9 @@ def info() -> None:
 
     store = VectorCache()
     size = sum(state.st_size for _, state in store.segments())
-    echo(f"place    {store.root}")
-    echo(f"size     {size / 1e9:.3f} GB")
-    echo(f"limit    {store.limit / 1e9:.3f} GB ({LIMIT_VARIABLE})")
+    click.echo(f"place    {store.root}")
+    click.echo(f"size     {size / 1e9:.3f} GB")
+    click.echo(f"limit    {store.limit / 1e9:.3f} GB ({LIMIT_VARIABLE})")
 
 
 @cache.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
-from sentbed.tools import FAILED, echo, set_option
+from sentbed.tools import FAILED, set_option
 
 
 @click.command()
@@ -34,5 +34,5 @@ def diff(a: str, b: str, overrides: tuple[str, ...]) -> None:
 
     differences = list(unified_diff(listings[0], listings[1], a, b, n=0, lineterm=""))
     if differences:
-        echo("\n".join(differences))
+        click.echo("\n".join(differences))
         sys.exit(FAILED)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
 import click
-from sentbed.tools import echo
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "peft", "jax", "mteb")
 
@@ -18,7 +17,7 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "peft", "jax", "mteb")
 def doctor() -> None:
     """List versions, devices, free memory and data."""
     for subject, detail in [*_versions(), *_devices(), *_data()]:
-        echo(f"{subject:<24}{detail}")
+        click.echo(f"{subject:<24}{detail}")
 
 
 def _versions() -> Iterator[tuple[str, str]]:

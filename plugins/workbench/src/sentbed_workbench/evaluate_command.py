@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import echo, set_option, trust_option
+from sentbed.tools import set_option, trust_option
 
 
 @click.command()
@@ -50,13 +50,13 @@ def evaluate(
 
     store = None
     if not no_cache:
-        store = VectorCache(say=partial(echo, err=True))
+        store = VectorCache(say=partial(click.echo, err=True))
     evaluation = evaluate_encoder(
         encoder, evaluator, overrides, store, trust_remote_code
     )
     if as_json:
-        echo(json.dumps(plain(evaluation.scores), indent=2))
+        click.echo(json.dumps(plain(evaluation.scores), indent=2))
         return
     for score in evaluation.scores:
         columns = f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24}"
-        echo(f"{columns} {score_text(score.value):>9}")
+        click.echo(f"{columns} {score_text(score.value):>9}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import echo, set_option
+from sentbed.tools import set_option
 
 
 @click.command()
@@ -35,4 +35,4 @@ def explain(
     lines = explanation.listing()
     if path is not None:
         lines = explanation.details(path)
-    echo("\n".join(lines))
+    click.echo("\n".join(lines))

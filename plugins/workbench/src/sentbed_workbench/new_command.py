@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from sentbed.errors import SentbedError
-from sentbed.tools import echo
 
 
 @click.group()
@@ -21,14 +20,14 @@ def recipe(path: str | None) -> None:
     from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
 
     if path is None:
-        echo(RECIPE_TEMPLATE, nl=False)
+        click.echo(RECIPE_TEMPLATE, nl=False)
         return
     if Path(path).exists():
         raise SentbedError(f"`{path}` exists already; choose another name")
     from sentbed.helpers import write_atomic
 
     write_atomic(Path(path).resolve(), RECIPE_TEMPLATE)
-    echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
+    click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
 
 
 @new.command()
@@ -62,10 +61,10 @@ def plugin(
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
     for file in write_plugin(kind, name, Path(directory)):
-        echo(f"{directory}/{file}")
+        click.echo(f"{directory}/{file}")
 
     constraints = shlex.quote(f"{directory}/constraints.txt")
     with_tests = shlex.quote(f"{directory}[test]")
-    echo("\nThen:")
-    echo(f"  pip install -c {constraints} -e {with_tests}")
-    echo(f"  pytest {shlex.quote(directory)}")
+    click.echo("\nThen:")
+    click.echo(f"  pip install -c {constraints} -e {with_tests}")
+    click.echo(f"  pytest {shlex.quote(directory)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import click
 from sentbed.protocols import Recipe
-from sentbed.tools import echo, set_option
+from sentbed.tools import set_option
 
 if TYPE_CHECKING:
     from sentbed_workbench.plan_records import Plan
@@ -62,19 +62,19 @@ def plan(
             if problem.message not in messages:
                 messages.append(problem.message)
 
-                echo(f"not here: {problem.message}", err=True)
+                click.echo(f"not here: {problem.message}", err=True)
 
     if engines:
         for line in columns(list(engine_rows(loaded, load_plugins()))):
-            echo(line)
+            click.echo(line)
         return
 
     resource_plan = plan_recipe(loaded)
     record = _record(resource_plan)
     if as_json:
-        echo(json.dumps(record, indent=2))
+        click.echo(json.dumps(record, indent=2))
     else:
-        echo("\n".join(_lines(record, loaded)))
+        click.echo("\n".join(_lines(record, loaded)))
 
 
 def _record(resource_plan: Plan) -> dict[str, Any]:

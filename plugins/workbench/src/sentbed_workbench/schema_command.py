@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from sentbed.tools import echo
 
 
 @click.command()
@@ -26,7 +25,7 @@ def schema(output: str | None) -> None:
     from sentbed_workbench.json_schema import recipe_schema
 
     def warn(message: str) -> None:
-        echo(f"warning: {message}", err=True)
+        click.echo(f"warning: {message}", err=True)
 
     json_schema = recipe_schema(load_plugins(), warn)
     text = json.dumps(
@@ -36,7 +35,7 @@ def schema(output: str | None) -> None:
         allow_nan=False,
     )
     if output is None:
-        echo(text)
+        click.echo(text)
     else:
         write_atomic(Path(output).resolve(), text + "\n")
-        echo(output)
+        click.echo(output)

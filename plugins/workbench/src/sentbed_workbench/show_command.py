@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
-from sentbed.tools import echo
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -42,11 +41,11 @@ def show(kind: str, name: str | None) -> None:
         raise click.UsageError(f"there is no {described} `{kind}`; {advice}")
 
     if name is not None:
-        echo(describe(plugins.find(kind, name)))
+        click.echo(describe(plugins.find(kind, name)))
     elif kind in KINDS:
-        echo("\n".join(_components(kind, plugins)))
+        click.echo("\n".join(_components(kind, plugins)))
     else:
-        echo(describe_table(kind, plugins))
+        click.echo(describe_table(kind, plugins))
 
 
 def _components(kind: str, plugins: Plugins) -> Iterator[str]:
