@@ -25,7 +25,6 @@ from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed_testing import ComponentContract
 
-TUTORIAL = ROOT / "docs" / "tutorial.md"
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = {"console", "bash", ""}
 DATA = {"json", "text", "yaml"}

@@ -55,9 +55,7 @@ def deviation(expected: Value, value: Value, tolerance: float) -> float:
     return float(difference / largest / tolerance)
 
 
-def vector_numbers(
-    key: str, vectors: np.ndarray, tolerance: float = VECTORS
-) -> Iterator[Number]:
+def vector_numbers(key: str, vectors: np.ndarray) -> Iterator[Number]:
     """Yield few numbers that tell vectors `(count, width)` from others: first components, norm, a product."""
     vectors = np.asarray(vectors, np.float64)
     direction = np.cos(np.arange(vectors.shape[1]))
@@ -68,7 +66,7 @@ def vector_numbers(
             vectors @ direction,
         ]
     )
-    yield Number(key, summary.tolist(), tolerance)
+    yield Number(key, summary.tolist(), VECTORS)
 
 
 def ragged_list(ids: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
