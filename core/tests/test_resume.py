@@ -97,18 +97,18 @@ for hook in HOOKS:
 
 
 class StopAtStep:
-    """Ctrl-C at the `at`-th step that it sees, or at the step of that number."""
+    """Ctrl-C at the `at`-th step that it sees."""
 
     error = KeyboardInterrupt
     required = True
 
-    def __init__(self, at, number=False):
-        self.at, self.number, self.steps = at, number, 0
+    def __init__(self, at):
+        self.at, self.steps = at, 0
 
     @hookimpl(trylast=True)
-    def step_finished(self, step):
+    def step_finished(self):
         self.steps += 1
-        if self.at == (step if self.number else self.steps):
+        if self.at == self.steps:
             raise self.error
 
 
@@ -273,7 +273,7 @@ class AskAtStep(StopAtStep):
     """A signal that comes during the `at`-th step."""
 
     @hookimpl(tryfirst=True)
-    def step_finished(self, step):
+    def step_finished(self):
         self.steps += 1
         if self.at == self.steps:
             signal.raise_signal(signal.SIGTERM)

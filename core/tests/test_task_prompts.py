@@ -61,12 +61,11 @@ class Lists(Evaluator):
         return Evaluation(tuple(scores), 0.0)
 
 
-def score_of(encoder, *tasks, second=None):
+def score_of(encoder, *tasks):
     lists = {}
     for task in tasks:
         lists[task.name or "only"] = Texts([TEXT], task=task)
-    other = None if second is None else ("other", second)
-    return encoder.evaluate(Lists(lists), "encoder", other).scores
+    return encoder.evaluate(Lists(lists), "encoder").scores
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ def batches(monkeypatch):
     return seen
 
 
-def requests_of(run, index=0):
-    return run.recipe.stage[index].data.requests
+def requests_of(run):
+    return run.recipe.stage[0].data.requests
 
 
 def details(recorder, event, key):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sentbed._files import (
         TEMPORARY,
         atomic_file,
-        cannot_write,
         read_json,
         read_lines,
         remove_directory,

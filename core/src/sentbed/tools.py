@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         computing_code,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.offers import COMMAND, TABLE, Offer, class_fault
+    from sentbed._registry.offers import TABLE, Offer
     from sentbed._registry.registry import Plugins, load_plugins
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.encoder_building import head_seed

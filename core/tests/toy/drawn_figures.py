@@ -1,11 +1,11 @@
-"""What the figures of a report have drawn: named lines, hollow points, labels of axes."""
+"""What the figures of a report have drawn: named lines, labels of axes."""
 
 from __future__ import annotations
 
 
-def named_lines(plot, part=0):
-    """Name of each line, or point, of a part of a figure -> its places."""
-    axes = plot.figure(6).axes[part]
+def named_lines(plot):
+    """Name of each line, or point, of the first part of a figure -> its places."""
+    axes = plot.figure(6).axes[0]
     lines = {}
     for line in axes.lines:
         name = str(line.get_label())
@@ -14,16 +14,7 @@ def named_lines(plot, part=0):
     return lines
 
 
-def hollow_points(plot, part=0):
-    """Places of the hollow points of a part of a figure."""
-    points = []
-    for line in plot.figure(6).axes[part].lines:
-        if line.get_fillstyle() == "none":
-            points += [(float(x), float(y)) for x, y in line.get_xydata()]
-    return points
-
-
-def axis_labels(plot, part=0):
-    """Labels of the horizontal and of the vertical axis of a part of a figure."""
-    axes = plot.figure(6).axes[part]
+def axis_labels(plot):
+    """Labels of the horizontal and of the vertical axis of the first part of a figure."""
+    axes = plot.figure(6).axes[0]
     return axes.get_xlabel(), axes.get_ylabel()

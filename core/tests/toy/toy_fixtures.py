@@ -25,12 +25,12 @@ def exactly(message):
     return rf"\A{re.escape(message)}\Z"
 
 
-def write_distribution(site, name, points, version="1.0"):
+def write_distribution(site, name, points):
     """Write what an installer leaves in `site` of a distribution with these entry points."""
-    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
     )
     lines = "".join(f"{point} = {value}\n" for point, value in points.items())
     (info / "entry_points.txt").write_text(f"[sentbed]\n{lines}")

@@ -66,14 +66,14 @@ def geometry_score(
     )
 
 
-def stage(steps=40, name="nli"):
-    """Return a stage whose best weights are those of step 20."""
-    numbers = list(range(1, steps + 1))
+def stage():
+    """Return a stage of 40 steps whose best weights are those of step 20."""
+    numbers = list(range(1, 41))
     return StageCurve(
-        name=name,
+        name="nli",
         steps=numbers,
         losses=[3 / step + 0.1 * (step % 3) for step in numbers],
-        learning_rates=[1e-5 * (1 - step / (steps + 1)) for step in numbers],
+        learning_rates=[1e-5 * (1 - step / 41) for step in numbers],
         validations=[(10, 70.0), (20, 80.5), (30, 79.0)],
         best_step=20,
         metric="STS-B dev",

@@ -30,7 +30,7 @@ PAIRS = 200
 _EFFECTS = {"first": -0.1, "mean": 0.0, "0.01": -0.03, "0.05": 0.0, "0.25": -0.08}
 
 
-def sts(task, quality, seed, evaluator="senteval-sts"):
+def sts(task, quality, seed):
     """A Spearman correlation whose items do agree with it; the pairs of a task are those of every cell."""
     shared = np.random.default_rng(sum(map(ord, task)))
     gold = shared.uniform(0, 5, PAIRS).round(1)
@@ -40,10 +40,10 @@ def sts(task, quality, seed, evaluator="senteval-sts"):
         gold / 5 + (0.15 - 0.9 * quality) * hard + rng.normal(scale=0.05, size=PAIRS)
     )
     items = Items("spearman", gold, cosine)
-    facts = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
+    facts = {"id": "senteval-sts", "aggregation": "all", "data": f"{task} v1"}
     protocol = {"encoder": {"pooler": "any"}, "evaluator": facts}
     return Score(
-        task, "spearman", item_score(items), protocol, "encoder", evaluator, items
+        task, "spearman", item_score(items), protocol, "encoder", "senteval-sts", items
     )
 
 
@@ -223,12 +223,12 @@ def unscored(data, cell):
     return with_scores(data, lambda run, score: None if run.cell == name else score)
 
 
-def cost(task, value, encoder="encoder", unit=""):
+def cost(task, value, encoder="encoder"):
     """What an encoder takes."""
     protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
     return Score(
         task,
-        unit,
+        "",
         value,
         protocol,
         encoder,
@@ -244,13 +244,11 @@ def with_costs(data, costs_of):
     return with_added(data, lambda run: costs_of(cells[run.cell]))
 
 
-def hits(share, seed, n=300):
-    """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
-    easy = np.random.default_rng(99).random(n)
-    return Items(
-        "mean",
-        (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float),
-    )
+def hits(share, seed):
+    """300 items of a mean, of which about `share` are right; the same ones are easy under every seed."""
+    easy = np.random.default_rng(99).random(300)
+    noise = 0.1 * np.random.default_rng(seed).normal(size=300)
+    return Items("mean", (easy + noise < share).astype(float))
 
 
 def study_of(

@@ -395,10 +395,10 @@ def test_no_white_space_is_left_behind_the_last_token(kind):
 # --- a real tokenizer behind a prompt ----------------------------------------------------------------------
 
 
-def behind_prompt(kind, template, longest=2000):
+def behind_prompt(kind, template):
     prompt = TemplatePrompt(template).resolve()
     assert prompt is not None
-    return PromptTokenizer(trained(kind), prompt, longest)
+    return PromptTokenizer(trained(kind), prompt, 2000)
 
 
 def ids_of(kind, texts):

@@ -13,7 +13,7 @@ from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.training_states import Kept, State
 from sentbed._signals import Stop
-from sentbed.protocols import Recipe, Run
+from sentbed.protocols import Recipe, Run, VectorStore
 
 
 @attrs.define(eq=False)
@@ -40,6 +40,11 @@ class RunContext:
     """Handles the signals that end the run."""
     evaluations: Evaluations = attrs.field(init=False)
     """The evaluations of the run, with the data that evaluators have read."""
+    store: VectorStore | None = None
+    """Vector store for the evaluations before and after training; None if vectors are not stored.
+
+    Evaluations during training do not use it.
+    """
     hooks: Any = None
     """Calls the lifecycle hooks of all plugins and trackers, while they follow the run."""
     run: Run = attrs.field(init=False)

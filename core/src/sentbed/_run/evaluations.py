@@ -42,11 +42,6 @@ class Evaluations:
 
     plugins: Plugins | None = None
     """Installed plugins, among which the plugin of each evaluator is found; None to load them when needed."""
-    store: VectorStore | None = None
-    """Vector store for the evaluations before and after training; None if vectors are not stored.
-
-    Evaluations during training do not use it.
-    """
     _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
         factory=list, init=False
     )

@@ -175,7 +175,8 @@ def train_first_stages(
     with _recorded(context, keeps_state=True):
         first = first_stages(recipe, count)
         _read_data(context, first)
-        with _engine_of(context, {}) as engine:
+        engine = engine_of(recipe.runtime)
+        with _recording(context, engine):
             # Tokenizers may be trained on the texts of all stages.
             encoders = build_encoders(recipe, engine, context.evaluations)
             _check_encoders(context, first, encoders)
@@ -190,14 +191,18 @@ def evaluate_trained(
     directory: Path,
     plugins: Plugins,
 ) -> RunResult:
-    """Make the evaluations after training with trained encoders, which are neither fitted nor saved again."""
+    """Make the evaluations after training with trained encoders, which are neither fitted nor saved again.
+
+    All encoders have the same engine.
+    """
     recipe = attrs.evolve(recipe, stage=())
     context = RunContext(directory, recipe, plugins)
     with _recorded(context):
         for remark in context.evaluations.prepare(recipe):
             context.warn(remark)
-        context.evaluations.store = _store(context)
-        with _engine_of(context, encoders) as engine:
+        context.store = _store(context)
+        engine = next(iter(encoders.values())).engine
+        with _recording(context, engine):
             _record_encoders(context, encoders)
             engine.seed(derive(recipe.run.seed, "evaluate"))
             _evaluate(context, encoders, "end")
@@ -305,12 +310,12 @@ def _train_and_evaluate(
     """Evaluate the untrained encoders, train them stage by stage, save them, and evaluate them again."""
     recipe = context.recipe
     _read_data(context, recipe)
-    with _engine_of(context, {}) as engine:
+    engine = engine_of(recipe.runtime)
+    with _recording(context, engine):
         encoders = build_encoders(recipe, engine, context.evaluations)
         _check_encoders(context, recipe, encoders)
-        store = context.evaluations.store
-        if store is not None and share is not None:
-            context.evaluations.store = share(store, encoders, context.warn)
+        if context.store is not None and share is not None:
+            context.store = share(context.store, encoders, context.warn)
 
         _evaluate_before_training(context, engine, encoders)
         _train_and_save(context, encoders)
@@ -344,7 +349,7 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
 
     for stage in recipe.stage[context.first_stage :]:
         require_data(stage)
-    context.evaluations.store = _store(context)
+    context.store = _store(context)
 
 
 def _files_that_choose(recipe: Recipe) -> set[Path]:
@@ -357,19 +362,11 @@ def _files_that_choose(recipe: Recipe) -> set[Path]:
 
 
 @contextmanager
-def _engine_of(
-    context: RunContext,
-    encoders: Mapping[str, Encoder],
-) -> Iterator[Engine]:
-    """Yield the engine of the encoders, or a new one if there are none; record what it is, and its counters."""
-    engine: Engine | None = None
-    for encoder in encoders.values():
-        engine = encoder.engine
-    if engine is None:
-        engine = engine_of(context.recipe.runtime)
+def _recording(context: RunContext, engine: Engine) -> Iterator[None]:
+    """Record what the engine is, and what it has counted at the end of the block; its warnings are the run's."""
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
-    yield engine
+    yield
     context.facts["counters"] = dict(engine.counters())
 
 
@@ -502,7 +499,7 @@ def _evaluate(
     at: Literal["start", "end"],
 ) -> None:
     """Run the entries of `[[evaluate]]` whose key `at` names this time: before or after training."""
-    evaluations, hooks = context.evaluations, context.hooks
+    hooks, store = context.hooks, context.store
     for entry in context.recipe.evaluate:
         if at not in entry.at:
             continue
@@ -517,8 +514,7 @@ def _evaluate(
         }
         hooks.evaluation_started(**event)
         report_progress = partial(_progressed, hooks, event)
-        store = evaluations.store
-        evaluation = evaluations.evaluate(
+        evaluation = context.evaluations.evaluate(
             encoders, entry, name, label, report_progress, store
         )
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pandas
 from sentbed.helpers import write_atomic
 from sentbed.tools import plain
 from sentbed_report.formatting import count, first_names, range_text
@@ -23,7 +22,6 @@ from sentbed_report.tables.comma_separated import csv_text
 from sentbed_audit.audit import Audit
 from sentbed_audit.findings import SENTENCES, Finding, Kind
 from sentbed_audit.ranking_tests import Claims, Neighbours
-from sentbed_audit.score_rows import COLUMNS
 
 MOST_DETAILS = 300
 """Maximum number of findings that the page lists one by one; `audit.json` has all of them."""
@@ -44,10 +42,9 @@ def write_audit(directory: Path, audit: Audit) -> Path:
         RunError: if a file cannot be written. No file is left half written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    scores = pandas.DataFrame(map(attrs.astuple, audit.results.rows), columns=COLUMNS)
     # Seeds stay whole numbers where some scores have none.
-    text = csv_text(scores.astype({"seed": "Int64"}))
-    write_atomic(directory / "scores.csv", text)
+    scores = audit.results.scores.astype({"seed": "Int64"})
+    write_atomic(directory / "scores.csv", csv_text(scores))
     record = json.dumps(audit_record(audit), indent=2, ensure_ascii=False)
     write_atomic(directory / "audit.json", f"{record}\n")
     page = audit_page(audit)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 from sentbed.errors import DataError, SentbedError, listed
 from sentbed.helpers import reason_of
+from sentbed_report.study.read_cell_run import REPORT
+from sentbed_report.study.read_study_directory import is_study
 
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
 from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
@@ -21,8 +23,6 @@ from sentbed_audit.table_results import is_score_table, table_rows
 
 if TYPE_CHECKING:
     import pandas
-
-RUN, STUDY = "report.json", "study.json"
 
 
 @attrs.frozen(eq=False)
@@ -92,10 +92,10 @@ def _contents(path: Path) -> Iterator[Content]:
 
 def _of_directory(directory: Path) -> Iterator[Content]:
     """Yield the content of a directory: the scores of a study or a run, or else of each file below it."""
-    if (directory / STUDY).is_file():
+    if is_study(directory):
         yield _of_records(directory, study_rows)
         return
-    if (directory / RUN).is_file():
+    if (directory / REPORT).is_file():
         yield _of_records(directory, run_rows)
         return
     for entry in sorted(directory.iterdir()):

@@ -14,6 +14,7 @@ from sentbed_studies.study_command import (
     entries,
     keep_going_option,
     only_option,
+    out_option,
     override_option,
     run_plan,
     workers_option,
@@ -29,11 +30,7 @@ from sentbed_studies.study_command import (
     type=click.Path(exists=True, file_okay=False),
     help="The directory of the papers' recipes.",
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False),
-    help="The directory; studies/NAME by default.",
-)
+@out_option
 @workers_option
 @keep_going_option
 @click.option(

@@ -34,7 +34,8 @@ from sentbed_studies.shared_work_plan import (
     unfinished,
 )
 from sentbed_studies.study import Entries, Run, Study
-from sentbed_studies.study_jobs import Keep, Outcome, start_worker
+from sentbed_studies.study_config import Keep
+from sentbed_studies.study_jobs import Outcome, start_worker
 from sentbed_studies.write_study_directory import study_record, write_study
 
 PAUSE = 0.5

@@ -41,6 +41,11 @@ only_option = click.option(
 override_option = set_option(
     "Override a value in every cell; a value that an axis varies cannot be overridden."
 )
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The directory; studies/NAME by default.",
+)
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="Run the other cells if one fails."
 )
@@ -64,11 +69,7 @@ def study() -> None:
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @override_option
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False),
-    help="The directory; studies/NAME by default.",
-)
+@out_option
 @click.option(
     "--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing."
 )

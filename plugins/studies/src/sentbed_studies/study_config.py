@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.validators import deep_iterable, ge, le, min_len, optional
@@ -13,6 +13,9 @@ from sentbed_report.study.study_settings import StudySettings
 
 LARGEST_SEED = 2**32 - 1
 """Largest `run.seed`."""
+
+Keep: TypeAlias = Literal["scores", "best", "all"]
+"""Files of a finished run that are kept; see `StudyTable.keep`."""
 
 
 @attrs.frozen
@@ -61,7 +64,7 @@ class StudyTable(StudySettings, RecipeTable):
     threads: int = attrs.field(default=1, validator=ge(1))
     """Number of CPU threads of a run, unless `[runtime]` sets it. It does not depend on the number of workers,
     since it can change a score."""
-    keep: Literal["scores", "best", "all"] = "best"
+    keep: Keep = "best"
     """Files of a finished run to keep in addition to scores, log and report. `best`: the encoder, with the
     weights that its stages keep; `all`: also checkpoints and shared stages; `scores`: no weights. Removed files
     cannot be restored."""

@@ -38,8 +38,8 @@ from sentbed_studies.added_evaluations import (
 from sentbed_studies.branched_run import branch
 from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import Bundle, Task
+from sentbed_studies.study_config import Keep
 
-Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
 CONSOLE = "sentbed-trackers:console"

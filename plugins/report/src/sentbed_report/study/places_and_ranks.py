@@ -33,7 +33,7 @@ def _add_places_of_column(
     rows: Sequence[SummaryRow], index: int, column: Column
 ) -> None:
     """Add place 1 to the best rows and place 2 to the second best; rows that are printed equal share a place."""
-    worths = [_worth(row, index, column, column.digits) for row in rows]
+    worths = [row.worth(index, column, column.digits) for row in rows]
     best_first = sorted(set(worths), reverse=True)
     if len(best_first) < 2:
         return
@@ -55,15 +55,7 @@ def _add_ranks(
         groups[labels].append(row)
 
     for group in groups.values():
-        worths = [_worth(row, index, column, MEAN_DECIMALS) for row in group]
+        worths = [row.worth(index, column, MEAN_DECIMALS) for row in group]
         best_first = sorted(worths, reverse=True)
         for row, worth in zip(group, worths, strict=True):
             row.cells[index].rank = 1 + best_first.index(worth)
-
-
-def _worth(row: SummaryRow, index: int, column: Column, digits: int) -> float:
-    """Return a row's number in a column, rounded to a number of decimals, and negated if lower is better."""
-    value = round(row.cells[index].value or 0.0, digits)
-    if column.lower:
-        return -value
-    return value

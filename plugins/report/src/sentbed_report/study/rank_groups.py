@@ -124,7 +124,7 @@ def rank_groups(
         reason = "; ".join(reasons_of_rows) or "fewer than two rows can be compared"
         return RankGroups((), tuple(left), reason)
 
-    compared.sort(key=lambda row: _worth(row, column), reverse=True)
+    compared.sort(key=lambda row: row.worth(-1, column, MEAN_DECIMALS), reverse=True)
     grouped = _grouped(compared, column, tests)
     return RankGroups(grouped, tuple(left), basis=listed_sources(tests.values()))
 
@@ -184,11 +184,3 @@ def _grouped(
             )
         )
     return tuple(grouped)
-
-
-def _worth(row: SummaryRow, column: Column) -> float:
-    """Return a row's mean score in the last column, negated if lower is better, to `MEAN_DECIMALS` decimals."""
-    mean = row.cells[-1].value or 0.0
-    if column.lower:
-        mean = -mean
-    return round(mean, MEAN_DECIMALS)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from sentbed_report.study.study_data import CellStatus
+from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 
 RowKey: TypeAlias = tuple[str, str]
@@ -60,3 +61,10 @@ class SummaryRow:
         if not cell.is_finite:
             return cell.degenerate or "its score is not finite"
         return ""
+
+    def worth(self, index: int, column: Column, digits: int) -> float:
+        """Return the number in a column, rounded to a number of decimals, and negated if lower is better."""
+        value = round(self.cells[index].value or 0.0, digits)
+        if column.lower:
+            return -value
+        return value

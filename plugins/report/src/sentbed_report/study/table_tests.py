@@ -49,11 +49,11 @@ def add_tests(data: StudyData, tables: Sequence[Summary]) -> None:
                 after = second.cells[place].scores
                 if before is None or after is None:
                     continue
-                terms = [(-1.0, before), (1.0, after)]
-                judged = judge(terms)
                 # Only runs that were not started as a study are compared whatever their seeds.
                 if data.axes and set(before.seeds).isdisjoint(after.seeds):
                     judged = Judged(reason="the cells have no seed in common")
+                else:
+                    judged = judge([(-1.0, before), (1.0, after)])
                 families[number, place][number, place, pair] = judged
 
     for tests in families.values():

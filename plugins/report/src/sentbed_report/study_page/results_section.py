@@ -135,7 +135,7 @@ def effects_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
     return Section("Effects", notes=notes, plots=plots, is_open=True)
 
 
-def scores_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def scores_section(summaries: Sequence[Summary]) -> Section | None:
     """Return the section with all scores in one wide table; None if there are none besides the results."""
     columns = sum(len(summary.columns) for summary in summaries)
     if columns < 2:

@@ -75,7 +75,7 @@ def study_page(
     sections = [
         results_section(data, summaries),
         effects_section(data, summaries),
-        scores_section(data, linked),
+        scores_section(linked),
         published_section(data, summaries),
         _figures(data, summaries),
         choice_section(selection),
