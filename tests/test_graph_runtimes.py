@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -66,10 +66,6 @@ class SavedEncoder:
     def load(self, runtime, **settings):
         """Load it on another runtime."""
         return Encoder.load(self.directory, runtime(threads=1, **settings))
-
-
-Saved: TypeAlias = Callable[[Mapping[str, Any]], SavedEncoder]
-"""What the fixture `saved` is."""
 
 
 @pytest.fixture

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias
 
 from paper_studies import cells, files, name_of
 from sentbed.tools import unstructure
-
-Settings: TypeAlias = Mapping[str, Any]
-
 
 OTHERS = (
     "angle-bert-base",

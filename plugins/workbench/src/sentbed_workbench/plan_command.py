@@ -57,12 +57,9 @@ def plan(
     except RecipeError as error:
         # Files missing on this machine may exist on the machine that runs the recipe.
         loaded = load_recipe(recipe, overrides, check_files=False)
-        messages: list[str] = []
-        for problem in error.problems:
-            if problem.message not in messages:
-                messages.append(problem.message)
-
-                click.echo(f"not here: {problem.message}", err=True)
+        messages = [problem.message for problem in error.problems]
+        for message in dict.fromkeys(messages):
+            click.echo(f"not here: {message}", err=True)
 
     if engines:
         for line in columns(list(engine_rows(loaded, load_plugins()))):

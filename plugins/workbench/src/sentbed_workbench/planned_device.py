@@ -30,7 +30,7 @@ class Device:
     precision: str = "fp32"
     """Precision of the computation: `fp32`, `bf16` or `fp16`."""
     count: int = 1
-    """Total number of devices on all machines."""
+    """Number of devices."""
     parallel: str = "ddp"
     """`ddp` (every device holds all weights) or `fsdp` (every device holds a share of them)."""
     memory: int | None = None
@@ -47,15 +47,14 @@ def device_of(runtime: Runtime) -> Device:
     Every runtime except `cuda` and `tpu` is assumed to use this machine's CPU.
     """
     settings: Any = runtime
-    devices = getattr(settings, "devices", None) or 1
     device = Device(
         runtime.name,
-        count=devices * getattr(settings, "nodes", 1),
+        count=getattr(settings, "devices", None) or 1,
         parallel=getattr(settings, "parallel", "ddp"),
     )
     if runtime.name in ("cuda", "tpu"):
         return _accelerator(device, settings)
-    return _processor(device, settings, devices)
+    return _processor(device, settings)
 
 
 def _precision(settings: Any, has_bf16: bool) -> str:
@@ -86,16 +85,12 @@ def _accelerator(device: Device, settings: Any) -> Device:
     )
 
 
-def _processor(
-    device: Device,
-    settings: Any,
-    devices: int,
-) -> Device:
+def _processor(device: Device, settings: Any) -> Device:
     """Return the device with name and memory of this machine's CPU."""
     memory = memory_limit() or physical_memory()
     if memory is not None:
         # The processes of a run share the machine's memory.
-        memory //= devices
+        memory //= device.count
     return attrs.evolve(
         device,
         name="processor",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import safetensors.torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 from torch import Tensor
 
@@ -16,14 +16,11 @@ Tensors: TypeAlias = Mapping[str, Tensor]
 
 
 def write_tensors(
-    tensors: Mapping[str, Any],
+    tensors: Tensors,
     path: Path,
     notes: dict[str, str] | None = None,
-    save_file: Callable[..., None] = safetensors.torch.save_file,
 ) -> None:
     """Write tensors to a safetensors file, with `notes` as its metadata.
-
-    `save_file` is safetensors' function for the library of the tensors, such as `safetensors.flax.save_file`.
 
     Raises:
         OSError: if the file cannot be written, for example because the disk is full.
@@ -38,11 +35,8 @@ def write_tensors(
 def read_tensors(
     path: Path,
     remedy: str,
-    load_file: Callable[..., dict[str, Any]] = safetensors.torch.load_file,
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a safetensors file, on the host, and its metadata.
-
-    `load_file` is safetensors' function for the library of the tensors.
 
     Raises:
         ModelError: if the file cannot be read. The message ends with `remedy`.

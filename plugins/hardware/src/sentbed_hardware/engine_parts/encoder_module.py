@@ -66,7 +66,6 @@ class EncoderModule(nn.Module):
         self.output: Output = pooler.output
         """Kind of the result. If it is `tokens`, the module returns `TokenVectors`, otherwise a tensor."""
         self.backbone = backbone.module
-        self.states_width = width
         self.pooler = pooler.build(width)
         self.pooled_width = pooled
         self.trained_pooled_width = trained
