@@ -63,6 +63,11 @@ def in_int8(saved):
     return Encoder.load(saved, OpenVino(threads=1, precision="int8"))
 
 
+@pytest.fixture(scope="module")
+def in_bf16(saved):
+    return Encoder.load(saved, OpenVino(threads=1, precision="bf16"))
+
+
 # --- precisions ---------------------------------------------------------------------------------------------
 
 

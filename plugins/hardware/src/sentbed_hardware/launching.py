@@ -78,7 +78,8 @@ def launch(command: Sequence[str], devices: int) -> int:
 def _code_of(failures: dict[int, Any]) -> int:
     """Print which processes were killed, and return the exit code of the first process.
 
-    `failures` has the failed processes by rank. If the first is not among them, the code is `FAILED`.
+    `failures` has the failed processes by rank. If the first is not among them, or was ended after the failure
+    of another, the code is `FAILED`.
     """
     for rank, failure in failures.items():
         # After a failure, the launcher ends the other processes by SIGTERM.
@@ -92,6 +93,8 @@ def _code_of(failures: dict[int, Any]) -> int:
 
     first = failures.get(0)
     if first is None:
+        return FAILED
+    if first.exitcode == -signal.SIGTERM and len(failures) > 1:
         return FAILED
 
     code = int(first.exitcode)
