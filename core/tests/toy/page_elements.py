@@ -29,7 +29,9 @@ class Elements(HTMLParser):
         attributes = dict(attrs)
 
         assert len(attributes) == len(attrs), attrs
-        assert not any(name.startswith("on") for name in attributes), attrs
+
+        for name in attributes:
+            assert not name.startswith("on"), name
 
         self.elements.append((tag, attributes))
 
@@ -45,9 +47,11 @@ class Elements(HTMLParser):
         return "".join(self.texts)
 
     def all(self, tag, **attributes):
-        return [
-            a for t, a in self.elements if t == tag and attributes.items() <= a.items()
-        ]
+        elements = []
+        for name, of_element in self.elements:
+            if name == tag and attributes.items() <= of_element.items():
+                elements.append(of_element)
+        return elements
 
     def values(self, *names):
         """The values of the attributes with these names, in the order of the page."""
