@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from html.parser import HTMLParser
 
 import attrs
 import numpy as np
 import pytest
+from page_elements import Elements
 from scipy import stats
 from sentbed.errors import RunError
 from sentbed.protocols import ExpectedRow, Items, ReportSection, Scatter
@@ -29,26 +29,6 @@ from toy_run_report import (
 )
 
 PROTOCOLS = "How these numbers were made"
-
-
-class Elements(HTMLParser):
-    """Tags, ids and addresses of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags = []
-        self.ids = []
-        self.addresses = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), name
-            if name in ("src", "href", "action", "srcset", "data"):
-                self.addresses.append(value)
-            if name == "id":
-                self.ids.append(value)
 
 
 def titles(data):
@@ -91,8 +71,11 @@ def test_a_page_has_each_section_that_has_something_and_all_figures():
 
     elements = Elements(text)
 
-    assert all(address.startswith(("#", "data:")) for address in elements.addresses)
-    assert len(elements.ids) == len(set(elements.ids))
+    addresses = elements.values("src", "href", "action", "srcset", "data")
+    ids = elements.values("id")
+
+    assert all(address.startswith(("#", "data:")) for address in addresses)
+    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +97,7 @@ def test_a_page_has_no_section_that_has_nothing(nothing, missing):
 def test_no_text_of_a_page_is_read_as_markup():
     text = page_html(run_page(hostile()))
 
-    assert Elements(text).tags.count("script") == 1
+    assert len(Elements(text).all("script")) == 1
     assert "alert" not in text.replace("&lt;script&gt;alert", "")
     assert text.count("&lt;script&gt;alert") > 20
 

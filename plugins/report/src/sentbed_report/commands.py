@@ -37,8 +37,7 @@ def compare(
     rows. If there are more runs, or with `--out`, runs that differ only in their seed share a row. If RUN is
     the directory of a study, each cell of the study is a row; a single study is compared with its own baseline.
     """
-    from sentbed.errors import RunError
-
+    from sentbed_report.selected_tables import require_tables
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.read_study_directory import is_study
@@ -55,10 +54,7 @@ def compare(
     data = runs_as_study(directories, base, is_row_each)
     # Only a page shows how all pairs compare; without one, the baseline's tests have the whole level.
     summaries = summarise(data, all_pairs=base is not None)
-    if not summaries:
-        raise RunError(
-            "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
-        )
+    require_tables(summaries)
     if as_json:
         click.echo(to_json(data, summaries), nl=False)
     else:

@@ -41,11 +41,16 @@ def selected_tables(
     data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     data = _only(data, "metric", metric, attrgetter("metric"))
     summaries = summarise(data, start=not of_studies, all_pairs=of_studies)
+    require_tables(summaries)
+    return summaries
+
+
+def require_tables(summaries: Sequence[Summary]) -> None:
+    """Raise `RunError` if there are no tables, since no run has finished with scores."""
     if not summaries:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
         )
-    return summaries
 
 
 def _without_cost(run: CellRun) -> CellRun:

@@ -78,7 +78,7 @@ def reproduce(
     if not dry_run:
         study = read_study(file, overrides, plugins, only=labels or None)
         require_runtimes(cells)
-    directory = Path(out or Path("studies") / study.name)
+    directory = Path(out or study.default_directory)
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         click.echo(line, err=not dry_run)

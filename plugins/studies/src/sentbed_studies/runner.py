@@ -93,7 +93,7 @@ def run_study(  # noqa: PLR0913 - keywords
     keys = keys or CellKeys(plugins)
     if only:
         study.only(only)
-    directory = Path(out or Path("studies") / study.name)
+    directory = Path(out or study.default_directory)
     # Another process that has just begun the study may be writing a hidden file.
     holds_files = any(directory.glob("[!.]*"))
     if holds_files and not (directory / STUDY).is_file():

@@ -220,10 +220,12 @@ class SharedCache(VectorCache):
 
         digest = list_digest(texts)
         others = self._without_vectors(shared, digest, len(texts))
+        if not others:
+            return None
         placed = shared.encoder.placed.beside(
             [other.placed for other in others.values()]
         )
-        if not others or placed is None:
+        if placed is None:
             return None
 
         encoder = attrs.evolve(shared.encoder, placed=placed)

@@ -97,6 +97,11 @@ class Study:
     """Parsed file, with extended recipes and overrides applied."""
 
     @property
+    def default_directory(self) -> Path:
+        """Directory of the study unless another is named, relative to the current directory."""
+        return Path("studies") / self.name
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the cells, without repetition."""
         return tuple(dict.fromkeys(run.name for run in self.runs))

@@ -137,7 +137,7 @@ def run(
 
     plan = plan_study(
         expanded,
-        Path(out or Path("studies") / expanded.name),
+        Path(out or expanded.default_directory),
         plugins,
         only=selection,
         share=not no_share,

@@ -13,6 +13,8 @@ from sentbed_report.figures.figure_files import DPI, write_figure
 from sentbed_report.figures.plot import WIDTH
 from sentbed_report.figures.study_figures import figure_named, study_figures
 from sentbed_report.formatting import count
+from sentbed_report.statistics.levels import SIGNIFICANT
+from sentbed_report.statistics.power import POWER
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.measurements import study_frame
@@ -101,8 +103,8 @@ class LoadedStudy:
         self,
         seeds: Sequence[int] = (),
         differences: Sequence[float] = (),
-        power: float = 0.8,
-        level: float = 0.05,
+        power: float = POWER,
+        level: float = SIGNIFICANT,
     ) -> tuple[PowerTable, ...]:
         """Return the power of comparisons with the baseline, given the spread of this study.
 

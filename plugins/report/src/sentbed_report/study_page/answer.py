@@ -196,8 +196,10 @@ def _warnings(
 
 def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]:
     """Yield warnings on the main table: few seeds, development data, comparisons that are missing."""
-    few = {row.name: len(row.scored) for row in main.rows if row.scored}
-    few = {name: seeds for name, seeds in few.items() if seeds < FEW_SEEDS}
+    few = {}
+    for row in main.rows:
+        if 0 < len(row.scored) < FEW_SEEDS:
+            few[row.name] = len(row.scored)
     if few:
         seeds = count(max(few.values()), "seed")
         yield f"{seeds} only ({first_names(list(few))}): how much seeds differ is hardly known"
@@ -208,10 +210,10 @@ def _warnings_of_table(main: Summary, chosen: Selection | None) -> Iterator[str]
     if chosen is None:
         return
 
-    row, others = _compared_rows(main, chosen.cell)
+    chosen_row, others = _compared_rows(main, chosen.cell)
     better = []
     for other in others:
-        if row is not None and other.name in row.beaten_by:
+        if chosen_row is not None and other.name in chosen_row.beaten_by:
             better.append(other.name)
     if better:
         yield f"{chosen.cell} is not the best on the test set: {first_names(better)} better"
