@@ -295,47 +295,68 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
 
 def test_a_model_with_code_of_its_own_is_refused(tiny_bert, tmp_path, monkeypatch):
     encoder = Encoder.load(tiny_bert)
-    change = {"auto_map": {"AutoModel": "mine.Model"}}
 
-    def save_changed(encoder, path):
+    def save_with_code(encoder, path):
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
-        file.write_text(
-            json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8"
-        )
+        config = json.loads(file.read_text("utf-8"))
+        config["auto_map"] = {"AutoModel": "mine.Model"}
+        file.write_text(json.dumps(config), "utf-8")
 
     monkeypatch.setattr(
-        "sentbed_interop._torch.sentence_transformers_folder.save_merged", save_changed
+        "sentbed_interop._torch.sentence_transformers_folder.save_merged",
+        save_with_code,
     )
     with pytest.raises(ModelError, match="comes with code of its own"):
         export(encoder, tmp_path / "folder")
 
 
-def test_only_stock_modules_and_their_files_are_written(tiny_bert, tmp_path):
+RANDOM = {"use": "static", "init": "random", "width": 16}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {},
+        {"projection": 5, "bias": True, "normalize": True},
+        {"dimensions": 7},
+    ],
+    ids=str,
+)
+def test_a_static_encoder_becomes_a_table_and_comes_back(build_encoder, head, tmp_path):
+    table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
+    encoder = build_encoder({**table, "head": head})
+    assert apart_when_exported(encoder, tmp_path, TEXTS) < CLOSE
+    again = FromSentenceTransformers().read(tmp_path / "folder")
+    assert again.recipe.backbone.name == "static"
+    assert again.recipe.max_length == 20
+    assert apart(again.encode(TEXTS), encoder.encode(TEXTS)) < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"pooler": {"use": "last"}}, "takes their mean"),
+        ({"prompt": {"template": "query: {text}"}}, "no place for one"),
+        (
+            {"backbone": {**RANDOM, "special_tokens": True}},
+            "would give vectors that are",
+        ),
+    ],
+)
+def test_what_static_embedding_cannot_compute_is_refused(
+    build_encoder, parts, message, tmp_path
+):
+    table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
+    encoder = build_encoder({**table, **parts})
+    with pytest.raises(ModelError, match=message):
+        export(encoder, tmp_path / "folder")
+
+
+def test_only_modules_of_the_library_and_a_readme_are_written(tiny_bert, tmp_path):
     folder = export(tiny_bert, tmp_path / "folder")
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    assert [module["type"].rsplit(".", 1)[1] for module in modules] == [
-        "Transformer",
-        "Pooling",
-        "Dense",
-        "Normalize",
-    ]
-    assert {
-        file.relative_to(folder).as_posix()
-        for file in folder.rglob("*")
-        if file.is_file()
-    } == {
-        *(
-            "modules.json",
-            "sentence_bert_config.json",
-            "config_sentence_transformers.json",
-            "README.md",
-        ),
-        *(
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        ),
-        *("1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"),
-    }
+    names = [module["type"].rsplit(".", 1)[1] for module in modules]
+    assert names == ["Transformer", "Pooling", "Dense", "Normalize"]
+    assert "sentence-transformers" in (folder / "README.md").read_text("utf-8")
+    assert not list(folder.rglob("*.py"))
