@@ -8,28 +8,15 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from sentbed_audit.comparable_scores import ComparableScores
-from sentbed_audit.ranking_tests import (
-    claims_of,
-    compare_all,
-    corrected_p_values,
-)
+from sentbed_audit.ranking_tests import claims_of, compare_all
 from statsmodels.stats.multitest import multipletests
 
 TASKS = [f"T{number}" for number in range(10)]
 
 
-def table(values, revisions=None):
+def table(values):
     index = [f"m{number}" for number in range(len(values))]
-    columns = TASKS[: values.shape[1]]
-    if revisions is None:
-        revisions = np.full(values.shape, "r")
-    return ComparableScores(
-        pandas.DataFrame(values, index, columns),
-        pandas.DataFrame(revisions, index, columns),
-        (),
-        (),
-    )
+    return pandas.DataFrame(values, index, TASKS[: values.shape[1]])
 
 
 def random_scores(rows=6, seed=0):
@@ -50,20 +37,16 @@ def test_scores_from_minus_one_to_one_become_percentages(values, scale):
     assert means.tolist() == [scale * value for value in values]
 
 
-def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
+def test_pairs_are_those_of_a_loop_over_the_tasks():
     values = random_scores()
-    revisions = np.random.default_rng(1).choice(["r", "s"], values.shape, p=[0.8, 0.2])
-    comparable = table(values, revisions)
-    pairs = compare_all(comparable.scores, comparable.revisions)
+    pairs = compare_all(table(values))
     p_values = []
     for pair in itertools.combinations(range(6), 2):
         first, second = pair
         reverse = (second, first)
-        shared = revisions[first] == revisions[second]
-        apart = values[first, shared] - values[second, shared]
+        apart = values[first] - values[second]
         difference = apart.mean()
         p_value = stats.wilcoxon(apart).pvalue
-        assert pairs.tasks[pair] == shared.sum()
         assert pairs.differences[pair] == pytest.approx(difference)
         assert pairs.differences[reverse] == pytest.approx(-difference)
         assert pairs.wins[pair] == (apart > 0).sum()
@@ -74,9 +57,16 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data():
     np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
 
 
-def test_holm_leaves_out_what_was_not_tested():
-    corrected = corrected_p_values(np.array([0.01, np.nan, 0.04, 0.03]))
-    np.testing.assert_allclose(corrected, [0.03, np.nan, 0.06, 0.06])
+@pytest.mark.parametrize(("models", "tasks_needed"), [(2, 6), (111, 18)])
+def test_the_tasks_that_are_needed_are_the_fewest_by_which_a_pair_can_differ(
+    models, tasks_needed
+):
+    pairs = models * (models - 1) / 2
+    result = claims(random_scores(models))
+    assert result.tasks_needed == tasks_needed
+    assert pairs * 2 ** (1 - tasks_needed) <= 0.05 < pairs * 2 ** (2 - tasks_needed)
+    smallest = stats.wilcoxon(np.arange(1.0, 11)).pvalue
+    assert result.smallest_p_value == pytest.approx(smallest)
 
 
 def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs():
@@ -95,7 +85,7 @@ def test_the_first_by_mean_may_lose_on_most_tasks():
     values[0, :3] += 0.3
     values[1, 3:] += 0.1
     (pair,) = claims(values).neighbours
-    assert (pair.first, pair.wins, pair.tasks, pair.is_conflict) == ("m0", 3, 10, True)
+    assert (pair.first, pair.wins, pair.losses, pair.is_conflict) == ("m0", 3, 7, True)
     assert claims(values).leaders == {"mean over tasks": "m0", "mean rank": "m1"}
 
 
@@ -130,6 +120,6 @@ def test_equal_models_are_rarely_told_apart(tables, most):
     columns = [f"T{number}" for number in range(20)]
     for _ in range(tables):
         scores = pandas.DataFrame(generator.normal(0.5, 0.1, (8, 20)), columns=columns)
-        pairs = compare_all(scores, pandas.DataFrame("", scores.index, columns))
+        pairs = compare_all(scores)
         wrong += bool(pairs.better().any())
     assert wrong <= most
