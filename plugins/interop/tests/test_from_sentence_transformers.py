@@ -291,7 +291,10 @@ def test_a_side_without_a_prompt_or_with_one_left_out_does_not_get_the_default_o
     prompts = {"a": "A dog ", name: prompt}
     file = source / "config_sentence_transformers.json"
     edit(file, prompts=prompts, default_prompt_name="a")
-    task = TextTask(side="document" if name == "passage" else name)
+    side = name
+    if name == "passage":
+        side = "document"
+    task = TextTask(side=side)
     encoder = FromSentenceTransformers().read(source).for_task(task)
     short = list(SENTENCES[:4])
     expected = theirs(source, prompt="")[: len(short)]
@@ -327,29 +330,6 @@ def test_long_texts_have_the_ids_of_the_library_under_each_prompt(tiny_bert, fol
         np.testing.assert_allclose(
             under_prompt.encode(texts), vectors, rtol=0, atol=1e-5
         )
-
-
-def test_passage_is_the_document_only_where_there_is_no_document(tiny_bert, folder):
-    prompts = {"document": "doc: ", "passage": "pass: ", "query": "q: ", "Query": "q: "}
-    source = folder(
-        tiny_bert / "backbone",
-        pooling("mean"),
-        prompts=prompts,
-        default_prompt_name="document",
-    )
-    encoder = FromSentenceTransformers().read(source)
-    templates = {
-        key: prompt.template
-        for key, prompt in (encoder.recipe.task_prompts or {}).items()
-    }
-    assert list(templates.values()) == ["q: {text}"]
-    assert encoder.recipe.prompt == TemplatePrompt("doc: {text}")
-    notes = list(FromSentenceTransformers().notes(source))
-    assert ["`passage`" in notes[0], "`Query`" in notes[1], len(notes)] == [
-        True,
-        True,
-        2,
-    ]
 
 
 @pytest.mark.parametrize("name", [None, "dot"])
@@ -438,18 +418,15 @@ def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
 @pytest.mark.parametrize("use", ["opt", "t5"])
 def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(use, request, folder):
     """Nothing else differs but what the how-to names: empty texts, and white space at the end."""
-    model = (
-        request.getfixturevalue("tiny_t5" if use == "t5" else "tiny_opt_prompt")
-        / "backbone"
-    )
+    fixture, mode = "tiny_opt_prompt", "lasttoken"
+    if use == "t5":
+        fixture, mode = "tiny_t5", "mean"
+    model = request.getfixturevalue(fixture) / "backbone"
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    source = folder(model, pooling("mean" if use == "t5" else "lasttoken"), **prompts)
+    source = folder(model, pooling(mode), **prompts)
     chosen = [number for number, text in enumerate(TEXTS) if text]
-    vectors = (
-        FromSentenceTransformers()
-        .read(source)
-        .encode([TEXTS[number] for number in chosen])
-    )
+    encoder = FromSentenceTransformers().read(source)
+    vectors = encoder.encode([TEXTS[number] for number in chosen])
     np.testing.assert_allclose(vectors, theirs(source)[chosen], rtol=0, atol=1e-5)
 
 

@@ -152,20 +152,21 @@ def claims_of(table: pandas.DataFrame, types: Mapping[str, str]) -> Claims:
     # The best possible rank, and the worst one (Klein, Wright and Wieczorek, 2020).
     lowest_ranks = 1 + better.sum(axis=0)
     highest_ranks = len(better) - better.sum(axis=1)
+    rank_intervals = zip(lowest_ranks.tolist(), highest_ranks.tolist(), strict=True)
     type_means = pandas.DataFrame(index=scores.index)
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
 
+    names = list(map(str, scores.index))
+    mean_ranks = scores.rank(ascending=False).mean(axis=1)
     return Claims(
         scores=scores,
         means=scores.mean(axis=1),
-        mean_ranks=scores.rank(ascending=False).mean(axis=1),
+        mean_ranks=mean_ranks,
         type_means=type_means,
-        rank_intervals=tuple(
-            zip(lowest_ranks.tolist(), highest_ranks.tolist(), strict=True)
-        ),
+        rank_intervals=tuple(rank_intervals),
         pairs=pairs,
-        neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
+        neighbours=tuple(_neighbours(names, pairs)),
     )
 
 
@@ -209,12 +210,17 @@ def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
     """Yield the comparison of each model with the next one in the ranking."""
     for place, (first, second) in enumerate(pairwise(names)):
         pair = place, place + 1
+        difference = float(pairs.differences[pair])
+        p_value = float(pairs.p_values[pair])
+        corrected = float(pairs.corrected[pair])
+        wins = int(pairs.wins[pair])
+        losses = int(pairs.wins[place + 1, place])
         yield Neighbours(
             first=first,
             second=second,
-            difference=float(pairs.differences[pair]),
-            p_value=float(pairs.p_values[pair]),
-            corrected=float(pairs.corrected[pair]),
-            wins=int(pairs.wins[pair]),
-            losses=int(pairs.wins[place + 1, place]),
+            difference=difference,
+            p_value=p_value,
+            corrected=corrected,
+            wins=wins,
+            losses=losses,
         )
