@@ -371,31 +371,6 @@ def caches(place):
     return case
 
 
-def corpora(place):
-    """An encoded corpus: what is read is what was written, whichever file is damaged."""
-    import numpy as np
-    from sentbed_corpus import Request, encode_corpus, open_vectors
-
-    _encoder(place)
-    source, out = place / "in.txt", place / "corpus"
-    source.write_text("\n".join(filter(None, SENTENCES)) + "\n")
-    encode_corpus(Request(str(place / "encoder"), (str(source),), out, shard_rows=2))
-    before = open_vectors(out)[:]
-    files = sorted(
-        file for file in out.rglob("*") if file.is_file() and file.stat().st_size
-    )
-    assert len(files) >= 4
-
-    def case(random):
-        file = random.choice(files)
-        with restored(file, random):
-            vectors = open_vectors(out)[:]
-        if not np.array_equal(vectors, before):
-            raise ChangedError(f"`{file.name}` was damaged, and the vectors differ")
-
-    return case
-
-
 def weights(place):
     """Saved encoders and models with a weight that is not finite: refused, wherever it is."""
     import torch
@@ -540,7 +515,6 @@ TARGETS: Mapping[str, Callable[[Path], Case]] = {
         models,
         encoders,
         caches,
-        corpora,
         weights,
         tokenizers,
         imports,
