@@ -272,7 +272,7 @@ def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put)
         (
             "--corpus none.txt",
             1,
-            "@ none.txt",
+            "`none.txt` does not exist; check the path",
         ),
         (
             "--corpus blank.txt --corpus-only",
