@@ -163,9 +163,6 @@ def test_a_zero_vector_is_refused_by_name(write, table_encoder):
 def test_check_names_every_problem(write, tmp_path):
     paths = files(write, ["a"], ["b"])
     cases = [
-        ({"pairs": 0}, "`pairs` is 0; give at least one"),
-        ({"score": "ratio"}, "use `cosine` or `margin`"),
-        ({"neighbours": 0}, "`neighbours` is 0"),
         ({"encoding": "hex"}, "reads no text"),
         ({"parallel": (paths[0], str(tmp_path / "x"))}, "does not exist"),
         ({"parallel": (paths[0], str(tmp_path))}, "is a directory"),

@@ -145,20 +145,3 @@ def test_what_a_tokenizer_is_trained_on_has_every_word():
 def test_a_field_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError, match=r"must be|Length of"):
         Throughput(**wrong)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"lengths": (16, 16)}, "`lengths` is [16, 16]; name each number once"),
-        (
-            {"batch_sizes": (300_000,)},
-            "`batch_sizes` has 300000; at most 262,144 texts are different",
-        ),
-        ({"lengths": (16, 64), "batch_sizes": (1, 8)}, None),
-    ],
-)
-def test_check_names_what_cannot_be_used(parameters, message):
-    assert list(Throughput(**parameters).check()) == (
-        [] if message is None else [message]
-    )
