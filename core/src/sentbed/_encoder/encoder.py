@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 
@@ -223,12 +223,6 @@ class Encoder(TextEncoder):
         return (
             f"<Encoder {recipe.backbone.name}, {recipe.pooler.name}: {self.width} dimensions, "
             f"at most {recipe.max_length} tokens, on {self.engine.device}>"
-        )
-
-    def __reduce__(self) -> NoReturn:
-        """Raise `SentbedError`: an engine and its tokenizer live in one process."""
-        raise SentbedError(
-            "an encoder can be neither pickled nor copied; `save` it, and `Encoder.load` it where it is needed"
         )
 
     @property
