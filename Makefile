@@ -17,10 +17,9 @@ mini: $(VENV)/.demo
 # Test files and what they start are compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A worker a core, each with one thread; the tests of a file share what they set up. `TEST_SECONDS=20` is for a slow
-# or a busy machine. Where a worker dies, the run ends: in place of another, xdist would wait without end.
-TEST_SECONDS ?= 5
-WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+# A worker a core, each with one thread; the tests of a file share what they set up. Where a worker dies, the run ends:
+# in place of another, xdist would wait without end.
+WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 # What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev

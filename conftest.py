@@ -137,7 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "test_seconds",
         "processor seconds of a test without a mark; 0 for no limit",
-        default="5",
+        default="20",
     )
     parser.addoption(
         "--seed",
