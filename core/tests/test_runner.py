@@ -177,7 +177,7 @@ def test_a_recipe_for_another_command_is_not_run(out, run_recipe):
             "anchor\tpositive\na\tb\n",
             'columns = ["anchor", "positive"]',
             "pull",
-            r"1 row\(s\) of data fill no batch",
+            r"1 row\(s\) of data have no batch of at least 2",
         ),
     ],
 )

@@ -12,7 +12,7 @@ import attrs
 
 from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import Progress, encode, require_texts
-from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
+from sentbed._encoder.evaluated_encoder import EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
 from sentbed._encoder.saved_encoder import (
     BACKBONE,
@@ -482,10 +482,7 @@ class Encoder(TextEncoder):
         if prepared is None:
             prepared = evaluator.prepare()
 
-        bar = None
-        if isinstance(prepared, Prepared):
-            bar = EncodeBar(prepared.size)
-        first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store, bar)
+        first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store)
         second_encoder = None
         protocol = self.protocol()
         second_protocol: dict[str, Any] = {}

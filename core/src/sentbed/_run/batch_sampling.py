@@ -1,24 +1,22 @@
 """Sampling of training batches, from which a stopped run can go on.
 
 A data set says which rows an epoch has and in which order, as a function of the sampler's key and the epoch. So a
-resumed run need not read the data of earlier epochs.
+resumed run need not read the data that comes before its position, unless no two rows of a batch may share a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import count, islice
 from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from sentbed._encoder.batching import WINDOW
 from sentbed.errors import DataError
 from sentbed.protocols import LABEL, Dataset
-
-MOST_UNFINISHED = 8
-"""Number of batches without a common text that are filled at the same time."""
 
 
 @attrs.frozen(eq=False)
@@ -43,15 +41,15 @@ class Sampler:
         columns: Columns whose values batches have.
         batch_size: Number of rows of a batch; all rows if there are fewer.
         key: Seed of the order: the seed of the run, and the index of the stage.
-        distinct: Whether no two rows of a batch may have a common text, in whatever columns; see
-            `distinct_batches`.
+        distinct: Whether no two rows of a batch may have a common text, in whatever columns. A row that shares a
+            text with its batch is deferred to a later batch, perhaps of the next epoch.
 
     Raises:
         DataError: if a column is missing, or an epoch has no batch.
     """
 
     batches_an_epoch: int
-    """Number of batches of the first epoch."""
+    """Number of batches per epoch."""
 
     def __init__(
         self,
@@ -70,37 +68,42 @@ class Sampler:
             )
         self._dataset = dataset
         self._columns = tuple(columns)
-        self._batch_size = batch_size
         self._key = key
-        self._distinct = distinct
         self._epoch = 0
         self._done = 0
         """Number of batches of the epoch that `next` has returned."""
-        self._batches = self._batches_of_epoch()
-        self.batches_an_epoch = len(self._batches)
+        self._distinct: Iterator[list[int]] | None = None
 
-    def _batches_of_epoch(self) -> Sequence[NDArray[np.int64]]:
-        """Return the rows of each batch of the current epoch. Raises `DataError` if there is none."""
-        if self._distinct:
-            order = self._dataset.order(self._key, self._epoch)
-            batch_size = min(self._batch_size, max(2, len(order)))
-            batches = distinct_batches(self._with_texts(order), batch_size)
+        # Positions ascend, so that only the epoch that is being read is needed again.
+        self._batches = lru_cache(maxsize=1)(partial(dataset.batches, batch_size, key))
+        if distinct:
+            rows = len(dataset.order(key, 0))
+            size = min(batch_size, rows)
+            self.batches_an_epoch = 0
+            if rows > 1:
+                self.batches_an_epoch = rows // size
+            self._distinct = self._distinct_batches(size, 4 * batch_size)
         else:
-            batches = self._dataset.batches(self._batch_size, self._key, self._epoch)
-        if not batches:
+            self.batches_an_epoch = len(self._batches(0))
+        if not self.batches_an_epoch:
             raise DataError(
-                f"{len(self._dataset)} row(s) of data fill no batch; add data, give each source of a mix a "
-                "larger share, lower `batch_size`, or take `distinct` out"
+                f"{len(dataset)} row(s) of data have no batch of at least 2; add data, or give each source of a "
+                "mix a larger share"
             )
-        return batches
 
     def next(self) -> Batch:
-        """Return the next batch."""
-        if self._done == len(self._batches):
+        """Return the next batch.
+
+        Raises:
+            DataError: if there are too few rows without a common text to fill the batch.
+        """
+        if self._done >= self.batches_an_epoch:
             self._epoch += 1
             self._done = 0
-            self._batches = self._batches_of_epoch()
-        rows = self._batches[self._done]
+        if self._distinct is None:
+            rows = self._batches(self._epoch)[self._done]
+        else:
+            rows = np.array(next(self._distinct))
         self._done += 1
         return Batch(self._epoch, self._done, rows, self.fetch(rows))
 
@@ -109,71 +112,69 @@ class Sampler:
         return {"epoch": self._epoch, "done": self._done}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Restore the position of another sampler with the same data and arguments."""
-        self._epoch = state["epoch"]
-        self._done = state["done"]
-        self._batches = self._batches_of_epoch()
+        """Restore the position of another sampler with the same data and arguments; this one must be new."""
+        if self._distinct is None:
+            self._epoch = state["epoch"]
+            self._done = state["done"]
+        while self.state() != state:
+            self.next()
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
         """Return the values of rows in each column, as the data set gives them in the current epoch."""
         columns = self._dataset.rows(rows.tolist(), self._epoch)
         return {column: columns[column] for column in self._columns}
 
-    def _with_texts(
-        self, order: NDArray[np.int64]
-    ) -> Iterator[tuple[int, frozenset[str]]]:
-        """Yield rows in order, each with its texts in all columns in the current epoch."""
-        for start in range(0, len(order), WINDOW):
-            rows = order[start : start + WINDOW]
-            columns = self.fetch(rows)
-            columns.pop(LABEL, None)
-            values_of_rows = zip(*columns.values(), strict=True)
-            for row, values in zip(rows.tolist(), values_of_rows, strict=True):
-                texts = [value for value in values if isinstance(value, str)]
-                yield row, frozenset(texts)
+    def _distinct_batches(self, size: int, most_tried: int) -> Iterator[list[int]]:
+        """Yield the rows of batches of `size` without common texts, without end.
 
+        A row that shares a text with its batch waits for a later one. Only the first `most_tried` of the waiting
+        rows are tried for a batch, since most rows of the data may be waiting if few texts are distinct.
+        """
+        further = self._rows_of_all_epochs()
+        # A dictionary as an ordered set: a row waits only once, even if its next epoch has begun.
+        waiting: dict[int, None] = {}
+        while True:
+            rows: list[int] = []
+            texts_of_batch: set[str] = set()
+            since_last_added = 0
+            candidates = list(islice(waiting, most_tried))
+            while len(rows) < size:
+                for row, texts in self._with_texts(candidates):
+                    waiting.pop(row, None)
+                    if texts_of_batch.isdisjoint(texts):
+                        texts_of_batch |= texts
+                        rows.append(row)
+                        since_last_added = 0
+                    else:
+                        waiting[row] = None
+                        since_last_added += 1
+                        self._require_end_of_search(size, len(rows), since_last_added)
+                    if len(rows) == size:
+                        break
+                candidates = list(islice(further, size - len(rows)))
 
-def distinct_batches(
-    rows: Iterable[tuple[int, frozenset[str]]],
-    batch_size: int,
-) -> list[NDArray[np.int64]]:
-    """Return batches of `batch_size` rows without a common text.
+            yield rows
 
-    A row comes into the first of a few unfinished batches in which no row has one of its texts. A row for which
-    there is none is left out, and so are the rows of batches that are not full at the end.
-    """
-    batches: list[NDArray[np.int64]] = []
-    unfinished: list[_UnfinishedBatch] = []
-    for row, texts in rows:
-        batch = _first_without(unfinished, texts)
-        if batch is None:
-            if len(unfinished) == MOST_UNFINISHED:
-                continue
-            batch = _UnfinishedBatch()
-            unfinished.append(batch)
+    def _require_end_of_search(self, size: int, rows: int, in_vain: int) -> None:
+        """Raise `DataError` if more than three epochs of rows were tried in vain for a batch of `size` rows."""
+        if in_vain > 3 * len(self._dataset):
+            raise DataError(
+                f"a batch of {size} rows without a common text cannot be filled: a whole pass over the data "
+                f"found only {rows} distinct rows, that share no text with each other; set `batch_size` to "
+                f"{rows} or less, or `distinct = false`"
+            )
 
-        batch.rows.append(row)
-        batch.texts.update(texts)
-        if len(batch.rows) == batch_size:
-            batches.append(np.array(batch.rows))
-            unfinished.remove(batch)
-    return batches
+    def _rows_of_all_epochs(self) -> Iterator[int]:
+        """Yield the rows of all epochs in order, without end."""
+        for epoch in count():
+            for row in self._dataset.order(self._key, epoch):
+                yield int(row)
 
-
-@attrs.define(eq=False)
-class _UnfinishedBatch:
-    """Rows without a common text, and all their texts."""
-
-    rows: list[int] = attrs.field(factory=list)
-    texts: set[str] = attrs.field(factory=set)
-
-
-def _first_without(
-    batches: Iterable[_UnfinishedBatch],
-    texts: frozenset[str],
-) -> _UnfinishedBatch | None:
-    """Return the first batch that has none of the texts; None if all have one."""
-    for batch in batches:
-        if batch.texts.isdisjoint(texts):
-            return batch
-    return None
+    def _with_texts(self, rows: list[int]) -> Iterator[tuple[int, set[str]]]:
+        """Yield rows, each with its texts in all columns in the current epoch."""
+        if not rows:
+            return
+        columns = self.fetch(np.array(rows))
+        columns.pop(LABEL, None)
+        for row, values in zip(rows, zip(*columns.values(), strict=True), strict=True):
+            yield row, {value for value in values if isinstance(value, str)}

@@ -300,10 +300,7 @@ class Stage:
     PromptEOL's code does not apply them.
     """
     distinct: bool = False
-    """Whether two rows with a common text are kept out of the same batch, where they would be false negatives.
-
-    A row that fits into no batch of an epoch is left out of the epoch.
-    """
+    """Whether two rows with a common text are kept out of the same batch, where they would be false negatives."""
     ema: float | None = attrs.field(
         default=None, validator=optional(and_(gt(0), lt(1)))
     )
