@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
+from sentbed.helpers import sha256
 from sentbed.protocols import (
     EncoderRecipe,
     Evaluation,
@@ -32,7 +33,7 @@ from sentbed_evaluators.similarities import (
     most_similar,
     searchable,
 )
-from sentbed_evaluators.text_lines import Hashes, read_lines
+from sentbed_evaluators.text_lines import read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,9 +109,8 @@ class Bitext(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
-        hashes: Hashes = {}
-        first, second = self._files(lines).read(hashes)
-        data = [hashes[locate(path)] for path in self.parallel]
+        data = [sha256(locate(path)) for path in self.parallel]
+        first, second = self._files(lines).read()
         lists = {"first": Texts(first), "second": Texts(second=second)}
         return Prepared(
             lists,
