@@ -102,7 +102,7 @@ def encode_corpus(
     settings = _settings(request, runtime, plugins)
     inputs, shards = _cut(request)
     contents = [[entry["rows"], entry["sha256"]] for entry in inputs]
-    manifest = {
+    manifest: dict[str, Any] = {
         "request": {**settings, "inputs": contents},
         "inputs": inputs,
         "rows": sum(shard.rows for shard in shards),
@@ -172,7 +172,8 @@ def encode_array(request: Request, bar: Bar = no_bar) -> tuple[int, int]:
     with naming_components(encoder.recipe), bar(len(texts), "encode") as advance:
         vectors = encoder.encode(texts, progress=advance)
     _write(request.output, vectors, request.dtype)
-    return vectors.shape
+    rows, width = vectors.shape
+    return rows, width
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TypeAlias
 
-Advance: TypeAlias = Callable[[int], object]
+Advance: TypeAlias = Callable[[int], None]
 """Function that is called with the number of texts finished since its last call."""
 Bar: TypeAlias = Callable[[int, str], AbstractContextManager[Advance]]
 """Function that shows the progress of a step from its number of texts and its name, within a block."""
