@@ -251,11 +251,6 @@ def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put)
             1,
             "`table` has no column `positive`, it has `anchor`, `other`",
         ),
-        (
-            "--set varies=true",
-            1,
-            "the texts of `table` change from epoch to epoch",
-        ),
         ("--set pfad=x", 2, "@ --set data.pfad"),
         ("--data tabel", 2, "Did you mean `table`?"),
         (
@@ -305,6 +300,14 @@ def test_faults_end_in_a_sentence_and_leave_nothing(
     assert "Traceback" not in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert Path("old.jsonl").read_text() == "mine\n"
+
+
+def test_texts_that_change_from_epoch_to_epoch_are_refused(mine, put, monkeypatch):
+    pairs_file(put, list(pairwise(words(10))))
+    monkeypatch.setattr(toy_plugin.ToyDataset, "varies", True)
+    result = mine()
+    assert result.exit_code == 1
+    assert "the texts of `table` change from epoch to epoch" in result.stderr
 
 
 def test_a_row_without_negatives_is_left_out(mine, put):
