@@ -60,15 +60,6 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference():
     )
 
 
-def test_by_default_one_comparison_under_a_few_numbers_of_seeds():
-    table = power_of_spread(1.0, 0.0)
-    assert (table.comparisons, [*table.smallest], table.needed) == (
-        1,
-        [2, 3, 5, 10],
-        {},
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

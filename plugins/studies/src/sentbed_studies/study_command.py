@@ -121,7 +121,7 @@ def run(
         require_runtimes,
     )
     from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import is_older, write_reports
+    from sentbed_studies.study_reports import write_reports
 
     plugins = load_plugins()
     selection = entries(only)
@@ -165,15 +165,8 @@ def run(
     for outcome in result.failed:
         click.echo(f"{outcome.task} failed: {outcome.error}", err=True)
 
-    report = plan.directory / "report.html"
-    if not result.worked and not is_older(report, plan.directory):
-        command = f"`sentbed study report {plan.directory}`"
-        click.echo(
-            f"nothing was left to run; {command} writes the report anew", err=True
-        )
-        click.echo(report)
-        return
-
+    if not result.worked:
+        click.echo("nothing was left to run", err=True)
     click.echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
@@ -204,7 +197,7 @@ def run_plan(
     pool_options = {"workers": plan.workers, **(executor_options or {})}
     with (
         reported(plan.directory),
-        watching(plan.directory, plan.work) as say,
+        watching(plan.directory) as say,
     ):
         pool = executor_of(executor, pool_options, plugins, say)
         return run_study(

@@ -1,19 +1,16 @@
-"""Tables, exports and report of a study: writes them, and tells whether the report is up to date."""
+"""Tables, exports and report of a study."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from sentbed.tools import MANIFEST
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import write_study_report
 
 
@@ -45,18 +42,3 @@ def write_reports(
         if selection is not None:
             say(selection.sentence)
     return write_study_report(directory, data, summaries, selection)
-
-
-def is_older(report: Path, directory: Path) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than its runs.
-
-    Files are written when a study begins, and when its runs begin or end.
-    """
-    files = [directory / STUDY]
-    files += sorted(directory.glob(f"*/*/{MANIFEST}"))
-    files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
-    try:
-        written = report.stat().st_mtime_ns
-        return any(file.stat().st_mtime_ns > written for file in files)
-    except OSError:
-        return True
