@@ -256,6 +256,41 @@ def report(directory: str) -> None:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    help="Seconds between two reports.",
+)
+def watch(directory: str, every: int) -> None:
+    """Open the report of the study in DIRECTORY in a browser, and write it anew until all runs have ended.
+
+    The page reloads itself while runs are going on. Ctrl-C ends the watching; the study goes on.
+    """
+    import time
+    import webbrowser
+
+    from sentbed_report.study.read_study_directory import read_data
+    from sentbed_report.study_page.answer import open_runs
+
+    from sentbed_studies.study_reports import write_reports
+
+    is_shown = False
+    while True:
+        data = read_data(directory)
+        report = write_reports(Path(directory), data=data)
+        if not is_shown:
+            click.echo(report)
+            webbrowser.open(report.resolve().as_uri())
+            is_shown = True
+        if not open_runs(data):
+            return
+        time.sleep(every)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option(
     "--list",

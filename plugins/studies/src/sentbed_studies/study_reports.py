@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.study_report import write_study_report
 
 
@@ -23,8 +23,7 @@ def write_reports(
 
     Args:
         directory: Directory of the study.
-        say: Gets a sentence on each axis that changes no score, and on the chosen cell if the study has
-            `[study.decide]`.
+        say: Gets the lines at the top of the report: the best cell, those that are not worse, and warnings.
         data: Results of the study; by default they are read from `directory`.
 
     Raises:
@@ -37,8 +36,8 @@ def write_reports(
     write_exports(directory, data, summaries, selection)
 
     if say is not None:
-        for sentence in axes_without_effect(data):
-            say(sentence)
-        if selection is not None:
-            say(selection.sentence)
+        question = ""
+        for line in answer_lines(data, summaries, selection):
+            question = line.question or question
+            say(f"{question}: {line.answer}")
     return write_study_report(directory, data, summaries, selection)

@@ -32,6 +32,7 @@ from sentbed_report.study_page.results_section import (
 from sentbed_report.study_page.runs_section import (
     runs_section,
     status_class,
+    status_counts,
     status_text,
     summary_line,
 )
@@ -95,6 +96,7 @@ def study_page(
         tuple(section for section in sections if section is not None),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
+        reloads=status_counts(data)["running"] > 0,
     )
 
 
