@@ -83,12 +83,13 @@ def test_too_few_tasks_for_the_correction_are_said(tmp_path):
     ) in ended.output
 
 
+@pytest.mark.slow
 def test_any_benchmark_of_mteb_is_known_where_it_is_installed(tmp_path):
     pytest.importorskip("mteb", reason="needs the library of MTEB")
     table = benchmark("MTEB(deu, v1)")
     task = table["GermanSTSBenchmark"]
     assert task.type == "STS"
-    assert task.splits == ("test",)
+    assert "test" in task.splits
     with pytest.raises(DataError, match="MTEB has no benchmark `MTEB"):
         benchmark("MTEB(deu)")
 
