@@ -10,11 +10,7 @@ from sentbed.protocols import Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
-from sentbed_losses.temperature import (
-    LearnableTemperature,
-    positive_temperature,
-    temperature_module,
-)
+from sentbed_losses.temperature import LearnableTemperature, positive_temperature
 
 PAIR = frozenset({"anchor", "positive"})
 
@@ -71,10 +67,4 @@ class Gist(Taught):
         """
         from sentbed_losses._torch.gist import GistLoss
 
-        return GistLoss(
-            temperature=temperature_module(self.temperature),
-            margin=self.margin,
-            margin_kind=self.margin_kind,
-            contrast_anchors=self.contrast_anchors,
-            contrast_positives=self.contrast_positives,
-        )
+        return GistLoss(self)

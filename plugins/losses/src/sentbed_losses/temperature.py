@@ -54,14 +54,7 @@ def temperature_module(temperature: float | LearnableTemperature) -> Module:
     if not isinstance(temperature, LearnableTemperature):
         return FixedTemperature(temperature)
 
-    return LearnedTemperature(
-        initial=temperature.initial,
-        minimum=temperature.min,
-        maximum=temperature.max,
-        parameter=temperature.parameter,
-        lr=temperature.lr,
-        weight_decay=temperature.weight_decay,
-    )
+    return LearnedTemperature(temperature)
 
 
 def positive_temperature(

@@ -12,28 +12,22 @@ from torch.nn import functional
 from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import contrast_metrics, unit
 from sentbed_losses.columns import TEACHER
+from sentbed_losses.gist import Gist
+from sentbed_losses.temperature import temperature_module
 
 
 class GistLoss(nn.Module):
-    """The loss `gist`; see `sentbed_losses.gist.Gist`. `temperature` is a module that returns the temperature."""
+    """The loss `gist`; see `sentbed_losses.gist.Gist`."""
 
-    def __init__(
-        self,
-        temperature: nn.Module,
-        margin: float,
-        margin_kind: str,
-        contrast_anchors: bool,
-        contrast_positives: bool,
-    ) -> None:
+    def __init__(self, settings: Gist) -> None:
         super().__init__()
-        self.temperature = temperature
-        self.margin = margin
-        self.relative = margin_kind == "relative"
+        self.settings = settings
+        self.temperature = temperature_module(settings.temperature)
         self.contrasts = [("anchor", "positive")]
         """Pairs of columns whose cosines are in the denominator. `forward` adds the pairs with hard negatives."""
-        if contrast_anchors:
+        if settings.contrast_anchors:
             self.contrasts.append(("anchor", "anchor"))
-        if contrast_positives:
+        if settings.contrast_positives:
             self.contrasts.append(("positive", "positive"))
 
     def forward(self, vectors: Columns) -> LossOutput:
@@ -74,7 +68,8 @@ class GistLoss(nn.Module):
         """Return the teacher's cosine above which a term is left out, for each row, `(rows, 1)`."""
         products = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
         pair_cosine = products.sum(dim=-1, keepdim=True).detach()
-        if self.relative:
-            return pair_cosine - pair_cosine.abs() * self.margin
+        margin = self.settings.margin
+        if self.settings.margin_kind == "relative":
+            return pair_cosine - pair_cosine.abs() * margin
 
-        return pair_cosine - self.margin
+        return pair_cosine - margin

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from sentbed.protocols import Loss, LossOutput
-from torch import Tensor, nn
+from sentbed.protocols import LossOutput
+from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
+from sentbed_losses._torch.nested_loss_base import Parts
 from sentbed_losses._torch.similarity import unit
+from sentbed_losses.matryoshka import Matryoshka
 
 
 class MatryoshkaLoss(Parts):
-    """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`.
+    """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`."""
 
-    `modules` has the module of the inner `loss` for each dimension.
-    """
-
-    def __init__(
-        self,
-        modules: Mapping[int, nn.Module],
-        weights: Sequence[float],
-        loss: Loss,
-    ) -> None:
-        named = {str(size): module for size, module in modules.items()}
-        super().__init__(named, weights, [loss] * len(modules))
-        self.dimensions = tuple(modules)
-        self.targets = loss.targets
+    def __init__(self, settings: Matryoshka) -> None:
+        losses = {str(size): settings.loss for size in settings.dimensions}
+        modules = [settings.loss.build(size) for size in settings.dimensions]
+        super().__init__(losses, modules, settings.weights)
+        self.settings = settings
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
-        return self.total([self.cut(inputs, size) for size in self.dimensions], state)
+        cuts = [self.cut(inputs, size) for size in self.settings.dimensions]
+        return self.total(cuts, state)
 
     def cut(self, inputs: Columns, size: int) -> dict[str, Tensor]:
         """Return the inputs with each vector cut to `size` components and normalised to length 1.
@@ -42,11 +36,7 @@ class MatryoshkaLoss(Parts):
         """
         columns = dict(inputs)
         for name, value in inputs.items():
-            if value.ndim == 2 and name not in self.targets:
+            if value.ndim == 2 and name not in self.settings.loss.targets:
                 columns[name] = unit(value[:, :size])
 
         return columns
-
-
-class StatefulMatryoshkaLoss(StatefulParts, MatryoshkaLoss):
-    """`MatryoshkaLoss` around losses that have a state."""

@@ -8,6 +8,8 @@ import torch
 from sentbed.protocols import ParameterSettings
 from torch import Tensor, nn
 
+from sentbed_losses.temperature import LearnableTemperature
+
 
 class FixedTemperature(nn.Module):
     """A temperature that is not learned."""
@@ -22,30 +24,20 @@ class FixedTemperature(nn.Module):
 
 
 class LearnedTemperature(nn.Module):
-    """A learned temperature; the arguments are the fields of `sentbed_losses.temperature.LearnableTemperature`.
+    """A learned temperature. The name of its torch parameter is `log`, `value` or `inverse`."""
 
-    The name of its torch parameter is `log`, `value` or `inverse`.
-    """
-
-    def __init__(
-        self,
-        initial: float,
-        minimum: float,
-        maximum: float,
-        parameter: str,
-        lr: float | None,
-        weight_decay: float | None,
-    ) -> None:
+    def __init__(self, settings: LearnableTemperature) -> None:
         super().__init__()
-        self.parameter = parameter
-        bounds = self._to_parameter(minimum), self._to_parameter(maximum)
+        self.parameter = settings.parameter
+        bounds = self._to_parameter(settings.min), self._to_parameter(settings.max)
         self.bounds = min(bounds), max(bounds)
-        value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
-        self.register_parameter(parameter, nn.Parameter(value))
+        initial = self._to_parameter(settings.initial)
+        value = torch.tensor(initial, dtype=torch.float32)
+        self.register_parameter(self.parameter, nn.Parameter(value))
         self.parameter_settings: dict[str, ParameterSettings] = {}
-        if lr is not None or weight_decay is not None:
-            self.parameter_settings[parameter] = ParameterSettings(
-                lr=lr, weight_decay=weight_decay
+        if settings.lr is not None or settings.weight_decay is not None:
+            self.parameter_settings[self.parameter] = ParameterSettings(
+                lr=settings.lr, weight_decay=settings.weight_decay
             )
 
     def forward(self) -> Tensor:
