@@ -8,10 +8,10 @@ import torch
 from sentbed.errors import RecipeError
 from sentbed.protocols import ParameterSettings
 from sentbed.tools import Document, structure
-from sentbed_losses._torch.temperature import LearnedTemperature
+from sentbed_losses._torch.temperature import LearnedTemperature, temperature_module
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
-from sentbed_losses.temperature import LearnableTemperature, temperature_module
+from sentbed_losses.temperature import LearnableTemperature
 
 SIMILARITIES = [[0.8, 0.1], [0.3, 0.5]]
 TEMPERATURE = 0.4

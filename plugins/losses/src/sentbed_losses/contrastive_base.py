@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt
@@ -19,7 +19,7 @@ class Contrastive(Loss):
 
     columns = frozenset({"anchor", "positive"})
     reads = frozenset[Output]({"vector", "sparse"})
-    in_batch: ClassVar[bool] = True
+    in_batch = True
     """Whether other texts of the batch are in a row's denominator; a field of `queue` and `momentum`."""
 
     temperature: float | LearnableTemperature = attrs.field(

@@ -66,5 +66,12 @@ class Gist(Taught):
         the temperature is learned.
         """
         from sentbed_losses._torch.gist import GistLoss
+        from sentbed_losses._torch.temperature import temperature_module
 
-        return GistLoss(self)
+        return GistLoss(
+            temperature=temperature_module(self.temperature),
+            margin=self.margin,
+            margin_kind=self.margin_kind,
+            contrast_anchors=self.contrast_anchors,
+            contrast_positives=self.contrast_positives,
+        )

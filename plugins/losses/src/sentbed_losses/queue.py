@@ -87,7 +87,7 @@ class Queue(Contrastive):
         if self.size == 0:
             return InfoNCELoss(self)
 
-        return QueueLoss(self, width)
+        return QueueLoss(self, width, self.size)
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield why the memory cannot be used in a stage."""

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import attrs
 from attrs.validators import ge, gt, optional
-from sentbed.protocols import Module
 
 
 @attrs.frozen
@@ -45,16 +44,6 @@ class LearnableTemperature:
                 f"a learnable temperature starts at {self.initial!r}, which is not between its bounds "
                 f"{self.min!r} and {self.max!r}; choose `min` <= `initial` <= `max`"
             )
-
-
-def temperature_module(temperature: float | LearnableTemperature) -> Module:
-    """Return a module that returns the temperature when called: a float, or a scalar tensor if it is learned."""
-    from sentbed_losses._torch.temperature import FixedTemperature, LearnedTemperature
-
-    if not isinstance(temperature, LearnableTemperature):
-        return FixedTemperature(temperature)
-
-    return LearnedTemperature(temperature)
 
 
 def positive_temperature(

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import Products, contrast_metrics
+from sentbed_losses._torch.temperature import temperature_module
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.contrastive_base import Contrastive
-from sentbed_losses.temperature import temperature_module
 
 
 class Texts(NamedTuple):

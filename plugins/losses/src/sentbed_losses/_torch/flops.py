@@ -5,35 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from sentbed.protocols import PROGRESS, LossOutput
+from sentbed.protocols import PROGRESS, Loss, LossOutput, Module
 from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts
-from sentbed_losses.flops import Flops
 
 
 class FlopsLoss(Parts):
-    """The loss `flops`; see `sentbed_losses.flops.Flops`."""
+    """The loss `flops` around `module`, the module of `loss`; see `sentbed_losses.flops.Flops`."""
 
-    def __init__(self, settings: Flops, width: int) -> None:
-        loss = settings.loss
-        super().__init__({loss.name: loss}, [loss.build(width)])
-        self.settings = settings
+    def __init__(
+        self,
+        loss: Loss,
+        module: Module,
+        query: str,
+        query_weight: float,
+        document_weight: float,
+        warmup: float,
+    ) -> None:
+        super().__init__({loss.name: loss}, [module])
+        self.query = query
+        self.query_weight = query_weight
+        self.document_weight = document_weight
+        self.warmup = warmup
+        self.without_documents = {query, *loss.targets}
+        """Columns whose vectors are no documents."""
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the loss of a batch. The state is that of the inner loss."""
         inner = super().forward(inputs, state)
-        settings = self.settings
-        queries, documents = inputs[settings.query], self._documents(inputs)
+        queries, documents = inputs[self.query], self._documents(inputs)
 
         query_flops, document_flops = flops(queries), flops(documents)
-        regulariser = settings.query_weight * query_flops
-        regulariser = regulariser + settings.document_weight * document_flops
-        if settings.warmup > 0 and PROGRESS in inputs:
-            share_of_warmup = (inputs[PROGRESS] / settings.warmup).clamp(max=1.0)
+        regulariser = self.query_weight * query_flops
+        regulariser = regulariser + self.document_weight * document_flops
+        if self.warmup > 0 and PROGRESS in inputs:
+            share_of_warmup = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
             regulariser = share_of_warmup.square() * regulariser
 
         metrics = {
@@ -51,14 +61,13 @@ class FlopsLoss(Parts):
 
         If there are none, a vector of zeros is returned, which has FLOPS of 0.
         """
-        left_out = {self.settings.query, *self.settings.loss.targets}
         documents = []
         for name, vectors in columns.items():
-            if vectors.ndim == 2 and name not in left_out:
+            if vectors.ndim == 2 and name not in self.without_documents:
                 documents.append(vectors)
 
         if not documents:
-            return torch.zeros_like(columns[self.settings.query][:1])
+            return torch.zeros_like(columns[self.query][:1])
 
         return torch.cat(documents)
 

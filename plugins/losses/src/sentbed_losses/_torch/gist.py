@@ -12,22 +12,28 @@ from torch.nn import functional
 from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import contrast_metrics, unit
 from sentbed_losses.columns import TEACHER
-from sentbed_losses.gist import Gist
-from sentbed_losses.temperature import temperature_module
 
 
 class GistLoss(nn.Module):
-    """The loss `gist`; see `sentbed_losses.gist.Gist`."""
+    """The loss `gist`; see `sentbed_losses.gist.Gist`. `temperature` is a module that returns the temperature."""
 
-    def __init__(self, settings: Gist) -> None:
+    def __init__(
+        self,
+        temperature: nn.Module,
+        margin: float,
+        margin_kind: str,
+        contrast_anchors: bool,
+        contrast_positives: bool,
+    ) -> None:
         super().__init__()
-        self.settings = settings
-        self.temperature = temperature_module(settings.temperature)
+        self.temperature = temperature
+        self.margin = margin
+        self.relative = margin_kind == "relative"
         self.contrasts = [("anchor", "positive")]
         """Pairs of columns whose cosines are in the denominator. `forward` adds the pairs with hard negatives."""
-        if settings.contrast_anchors:
+        if contrast_anchors:
             self.contrasts.append(("anchor", "anchor"))
-        if settings.contrast_positives:
+        if contrast_positives:
             self.contrasts.append(("positive", "positive"))
 
     def forward(self, vectors: Columns) -> LossOutput:
@@ -68,8 +74,7 @@ class GistLoss(nn.Module):
         """Return the teacher's cosine above which a term is left out, for each row, `(rows, 1)`."""
         products = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
         pair_cosine = products.sum(dim=-1, keepdim=True).detach()
-        margin = self.settings.margin
-        if self.settings.margin_kind == "relative":
-            return pair_cosine - pair_cosine.abs() * margin
+        if self.relative:
+            return pair_cosine - pair_cosine.abs() * self.margin
 
-        return pair_cosine - margin
+        return pair_cosine - self.margin

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from sentbed.protocols import LossOutput
+from sentbed.protocols import Loss, LossOutput
 from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts
 from sentbed_losses._torch.similarity import unit
-from sentbed_losses.matryoshka import Matryoshka
 
 
 class MatryoshkaLoss(Parts):
     """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`."""
 
-    def __init__(self, settings: Matryoshka) -> None:
-        losses = {str(size): settings.loss for size in settings.dimensions}
-        modules = [settings.loss.build(size) for size in settings.dimensions]
-        super().__init__(losses, modules, settings.weights)
-        self.settings = settings
+    def __init__(
+        self,
+        loss: Loss,
+        dimensions: Sequence[int],
+        weights: Sequence[float],
+    ) -> None:
+        losses = {str(size): loss for size in dimensions}
+        super().__init__(losses, [loss.build(size) for size in dimensions], weights)
+        self.dimensions = tuple(dimensions)
+        self.targets = loss.targets
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
-        cuts = [self.cut(inputs, size) for size in self.settings.dimensions]
+        cuts = [self.cut(inputs, size) for size in self.dimensions]
         return self.total(cuts, state)
 
     def cut(self, inputs: Columns, size: int) -> dict[str, Tensor]:
@@ -36,7 +40,7 @@ class MatryoshkaLoss(Parts):
         """
         columns = dict(inputs)
         for name, value in inputs.items():
-            if value.ndim == 2 and name not in self.settings.loss.targets:
+            if value.ndim == 2 and name not in self.targets:
                 columns[name] = unit(value[:, :size])
 
         return columns

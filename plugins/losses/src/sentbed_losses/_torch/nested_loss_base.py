@@ -34,9 +34,9 @@ class Parts(nn.Module):
     def initial_state(self) -> dict[str, Tensor]:
         """Return the initial states of the losses that need one."""
         states: dict[str, Tensor] = {}
-        modules: Sequence[Any] = self.losses
-        for (name, loss), module in zip(self.parts.items(), modules, strict=True):
+        for (name, loss), part in zip(self.parts.items(), self.losses, strict=True):
             if "state" in loss.needs:
+                module: Any = part
                 states |= _with_prefix(name, module.initial_state())
 
         return states

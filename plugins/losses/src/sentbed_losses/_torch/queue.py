@@ -10,16 +10,16 @@ from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
-from sentbed_losses.queue import Queue
+from sentbed_losses.contrastive_base import Contrastive
 
 
 class QueueLoss(ContrastiveLoss):
     """The losses `queue` and `momentum`; see `sentbed_losses.queue.Queue`."""
 
-    def __init__(self, settings: Queue, width: int) -> None:
+    def __init__(self, settings: Contrastive, width: int, size: int) -> None:
         super().__init__(settings)
         self.width = width
-        self.size = settings.size
+        self.size = size
 
     def initial_state(self) -> dict[str, Tensor]:
         """Return an empty memory.

@@ -62,3 +62,11 @@ class LearnedTemperature(nn.Module):
             return 1 / temperature
 
         return temperature
+
+
+def temperature_module(temperature: float | LearnableTemperature) -> nn.Module:
+    """Return a module that returns the temperature when called: a float, or a scalar tensor if it is learned."""
+    if isinstance(temperature, LearnableTemperature):
+        return LearnedTemperature(temperature)
+
+    return FixedTemperature(temperature)
