@@ -32,17 +32,16 @@ def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
     vectors = draw(rows=5, width=6, noise=2)
     ours, theirs = with_gradients(vectors)
     output = loss.build(6)(ours)
-    parts = [
-        formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[
-            0
-        ]
-        for size in loss.dimensions
-    ]
-    expected = parts[0] + 0.5 * parts[1] + 2 * parts[2]
+    expected = torch.zeros((), dtype=torch.float64)
+    for size, weight in zip(loss.dimensions, loss.weights, strict=True):
+        cut = {}
+        for name, value in theirs.items():
+            cut[name] = unit(value[:, :size])
+        part, _ = formula(inner, cut)
+        metric = output.metrics[str(size)].item()
+        assert metric == pytest.approx(part.item(), rel=1e-6)
+        expected = expected + weight * part
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert [
-        output.metrics[str(size)].item() for size in loss.dimensions
-    ] == pytest.approx([part.item() for part in parts], rel=1e-6)
     assert "2.accuracy" in output.metrics
     output.loss.backward()
     expected.backward()
@@ -60,13 +59,13 @@ def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(
     )
     vectors = {name: value.float() for name, value in draw().items()}
     output = WeightedSum(losses, weights=(1.0, 0.25, 3.0)).build(4)(vectors)
-    alone = [loss.build(4)(vectors).loss.item() for loss in losses]
-    assert output.loss.item() == pytest.approx(
-        alone[0] + 0.25 * alone[1] + 3 * alone[2]
-    )
-    assert [
-        output.metrics[name].item() for name in ("info-nce", "spread-out", "info-nce-2")
-    ] == alone
+    names = ("info-nce", "spread-out", "info-nce-2")
+    expected = 0.0
+    for name, weight, loss in zip(names, (1.0, 0.25, 3.0), losses, strict=True):
+        alone = loss.build(4)(vectors).loss.item()
+        assert output.metrics[name].item() == alone
+        expected += weight * alone
+    assert output.loss.item() == pytest.approx(expected)
     assert "info-nce-2.accuracy" in output.metrics
 
 

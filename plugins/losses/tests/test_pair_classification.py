@@ -20,12 +20,13 @@ def explicit(vectors, weight, bias):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
-def test_loss_and_gradients_are_those_of_the_equation(draw, agrees, rows):
+def test_loss_and_gradients_are_those_of_the_equation(
+    draw, with_gradients, agrees, rows
+):
     torch.manual_seed(0)
     module = PairClassification().build(4)
     vectors = draw(rows=rows, negatives=False)
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    ours, theirs = with_gradients(vectors)
     weights = {
         name: value.detach().double().requires_grad_()
         for name, value in module.named_parameters()

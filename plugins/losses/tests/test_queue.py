@@ -36,6 +36,7 @@ CASES = [
 @pytest.mark.parametrize("parameters", CASES)
 def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
     draw,
+    with_gradients,
     formula,
     agrees,
     parameters,
@@ -49,14 +50,10 @@ def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
         vectors = draw(rows=rows, negatives=negatives, seed=step, noise=2)
         ids = {}
         if parameters.mask_duplicates:
-            ids = {
-                f"{name}.id": torch.randint(0, 12, (rows,), generator=generator)
-                for name in vectors
-            }
-        ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-        theirs = {
-            name: value.clone().requires_grad_() for name, value in vectors.items()
-        }
+            for name in vectors:
+                drawn = torch.randint(0, 12, (rows,), generator=generator)
+                ids[f"{name}.id"] = drawn
+        ours, theirs = with_gradients(vectors)
         output = module({**ours, **ids}, state)
         expected, count = formula(parameters, {**theirs, **ids}, memory)
         assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)

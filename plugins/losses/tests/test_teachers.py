@@ -39,20 +39,18 @@ def divergence(loss, batch):
 
 
 @pytest.mark.parametrize("teacher_temperature", [None, 0.8])
-def test_loss_and_gradient_are_those_of_the_formula(draw, agrees, teacher_temperature):
+def test_loss_and_gradient_are_those_of_the_formula(
+    draw, with_gradients, agrees, teacher_temperature
+):
     loss = SimilarityKL(temperature=0.4, teacher_temperature=teacher_temperature)
     vectors = draw(rows=6, noise=1)
-    teacher = {
-        f"teacher_{name}": value
-        for name, value in draw(rows=6, width=7, noise=1, seed=1).items()
-    }
-    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
-    fixed = {name: value.float() for name, value in teacher.items()}
+    ours, theirs = with_gradients(vectors)
+    fixed, exact = {}, {}
+    for name, value in draw(rows=6, width=7, noise=1, seed=1).items():
+        fixed[f"teacher_{name}"] = value.float()
+        exact[f"teacher_{name}"] = value.float().double()
     output = loss.build(4)({**ours, **fixed})
-    for name, value in fixed.items():
-        theirs[name] = value.double()
-    expected = divergence(loss, theirs)
+    expected = divergence(loss, {**theirs, **exact})
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     output.loss.backward()
     expected.backward()
