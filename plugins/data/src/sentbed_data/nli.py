@@ -79,7 +79,11 @@ class Nli(TableSource):
         if self.build == "triplets":
             rows = self._triplets(rows, left_out)
         elif self.build == "pairs":
-            entailed = [row[:2] for row in rows if row[2] == "entailment"]
+            entailed: list[tuple[str, ...]] = []
+            for premise, hypothesis, label in rows:
+                if label == "entailment":
+                    entailed.append((premise, hypothesis))
+
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
 
@@ -93,8 +97,10 @@ class Nli(TableSource):
                 self.path,
             )
 
-        texts = columns_of_rows(rows[: self.limit], len(self.columns))
-        return InMemoryDataset(dict(zip(self.columns, texts, strict=True)), left_out)
+        rows = rows[: self.limit]
+        texts = columns_of_rows(rows, len(self.columns))
+        columns = dict(zip(self.columns, texts, strict=True))
+        return InMemoryDataset(columns, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         """Yield premise, hypothesis and label of each row with a label, and count the other rows."""
@@ -120,7 +126,8 @@ class Nli(TableSource):
         """Return premises with an entailment and a contradiction, and count the premises that lack one."""
         premises: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in rows:
-            premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
+            hypotheses = premises.setdefault(premise, {})
+            hypotheses.setdefault(label, []).append(hypothesis)
 
         chosen: list[tuple[str, ...]] = []
         for premise, hypotheses in premises.items():

@@ -77,6 +77,9 @@ class TableSource(DataSource):
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns. Without a header, columns are named by their
     positions: `"0"`, `"1"`, ..."""
+    separator: str | None = None
+    """What separates the fields of a text file, in which a quote is then part of a text.
+    Default: by the suffix."""
     encoding: str = "utf-8"
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
     config: str | None = None
@@ -114,7 +117,7 @@ class TableSource(DataSource):
     def _layout(self) -> TableLayout:
         return TableLayout(
             self.header,
-            None,
+            self.separator,
             self.encoding,
             self.config,
             self.split,
@@ -142,7 +145,7 @@ class TableSource(DataSource):
             return
 
         local_file(location)
-        if suffix_of(location) in TEXT_TABLES:
+        if self.separator is not None or suffix_of(location) in TEXT_TABLES:
             next(table_rows(location, self._file_columns, self._layout))
 
     def _needless_options(self) -> Iterator[str]:
@@ -150,7 +153,7 @@ class TableSource(DataSource):
         locations = as_tuple(self.path)
         needless = []
         if all(map(is_data_set, locations)):
-            needless += ["header", "encoding"]
+            needless += ["header", "separator", "encoding"]
 
         if any(map(is_data_set, locations)):
             needless.append("stream")
@@ -230,13 +233,16 @@ class TextSource(TableSource):
             for location in as_tuple(self.path):
                 paths.append(local_file(location, self.revision))
 
-            reading = [self._file_columns, self.header, self.encoding]
+            reading = [self._file_columns, self.header, self.separator, self.encoding]
             reading += [self.limit, self.blank]
             dataset = open_streamed(paths, fields, self._texts, reading)
         else:
             left_out: Counter[str] = Counter()
             texts = columns_of_rows(self._texts(left_out), len(self._file_columns))
-            columns = {column: texts[place] for column, place in fields.items()}
+            columns = {}
+            for column, place in fields.items():
+                columns[column] = texts[place]
+
             dataset = InMemoryDataset(columns, left_out)
 
         self._require_rows(len(dataset) + sum(dataset.left_out.values()))
