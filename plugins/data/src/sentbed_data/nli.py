@@ -39,17 +39,20 @@ class Nli(TableSource):
     `pairs`: each premise with each of its entailments. `labelled`: all rows with premise, hypothesis and label,
     for a loss that classifies.
     """
+
     premise: str | None = None
     """Column of the premise; default: `sentence1`, `premise`, `text_a` or `sent1`, in upper or lower case."""
     hypothesis: str | None = None
     """Column of the hypothesis; default: `sentence2`, `hypothesis`, `text_b` or `sent2`."""
     label: str | None = None
     """Column of the label; default: `gold_label` or `label`."""
+
     labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = (
         attrs.field(factory=dict)
     )
     """Meaning of the labels in the file, if they are not the words themselves: `{ 0 = "entailment", 1 =
     "neutral", 2 = "contradiction", -1 = "-" }`."""
+
     seed: int = 0
     """Seed of the choice among several suitable texts for a row; equal seeds give equal choices."""
 

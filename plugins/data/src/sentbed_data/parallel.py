@@ -37,6 +37,7 @@ class Parallel(DataSource):
     """Text file with one sentence per line."""
     positive: FilePath
     """Text file whose line n is the translation of line n of `anchor`."""
+
     skip_empty: bool = False
     """Whether lines in which a text is blank are left out; if false, they are an error."""
     encoding: str = "utf-8"

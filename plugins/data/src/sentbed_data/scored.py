@@ -38,6 +38,7 @@ class Scored(TableSource):
     Default: none."""
     score: str = "score"
     """Column of the score."""
+
     score_range: tuple[float, float] = (0.0, 1.0)
     """Smallest and largest possible score: `[0, 5]` for STS-B, `[1, 5]` for SICK."""
     rescale: bool = True

@@ -74,6 +74,7 @@ class TableSource(DataSource):
     `hub:OWNER/NAME` is a data set of the Hugging Face hub, `hub:OWNER/NAME/FILE` a file in its repository, which
     is read like a local file, and `hub:./DIRECTORY` a local directory with the layout of a data set of the hub.
     """
+
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns. Without a header, columns are named by their
     positions: `"0"`, `"1"`, ..."""
@@ -82,6 +83,7 @@ class TableSource(DataSource):
     Default: by the suffix."""
     encoding: str = "utf-8"
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
+
     config: str | None = None
     """Configuration (subset) of a `hub:` data set; default: the data set's own default.
 
@@ -92,6 +94,7 @@ class TableSource(DataSource):
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
     """Branch, tag or commit of a `hub:` location; default: the newest commit. Only a commit is reproducible."""
+
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of rows to return, from the first, at least 1; default: all."""
 
