@@ -49,7 +49,7 @@ class StreamedTable(Dataset):
         if columns is None:
             columns = self.columns
 
-        fields = {}
+        fields: dict[int, None] = {}
         for column, field in self.fields.items():
             if column in columns:
                 fields[field] = None
