@@ -104,7 +104,6 @@ def test_an_encoder_has_the_fingerprint_of_its_weights_parts_and_engine(
         "bias": assemble(head=Head(projection=6)),
         "pooler": assemble(pooler=toys.norm()),
         "precision": assemble(on=engine_of(torch.bfloat16)),
-        "compiled": assemble(on=engine_of(compile=True)),
     }
     fingerprints = {encoder.fingerprint() for encoder in encoders.values()}
     assert len(fingerprints) == len(encoders)

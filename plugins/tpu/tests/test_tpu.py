@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import RunError, RuntimeUnavailableError
-from sentbed.protocols import BuildContext, Head, ParameterSettings, TokenIds, Training
+from sentbed.protocols import BuildContext, Head, TokenIds, Training
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
@@ -248,12 +248,11 @@ def test_a_parameter_with_a_learning_rate_of_its_own_moves_as_on_torch(
     optimizer,
 ):
     reached = {}
-    own_rate = ParameterSettings(lr=0.05)
-    for settings in (own_rate, None):
+    for rate in (0.05, None):
         on_torch, on_jax = (
             train(
                 place(on),
-                toys.loss(learned=True, settings=settings),
+                toys.loss(learned=True, lr=rate),
                 optimizer,
                 schedule=Linear(),
             )
@@ -262,18 +261,11 @@ def test_a_parameter_with_a_learning_rate_of_its_own_moves_as_on_torch(
         for _ in range(3):
             on_torch.step(columns)
             on_jax.step(columns)
-        reached[settings] = on_torch.loss.log_temperature.item()
+        reached[rate] = on_torch.loss.log_temperature.item()
 
         temperature = on_jax.state.weights["loss.log_temperature"]
-        assert float(temperature) == pytest.approx(reached[settings], abs=1e-4)
-    assert abs(reached[own_rate] - reached[None]) > 1e-3
-
-
-def test_a_weight_decay_of_its_own_is_refused(toys, place):
-
-    loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
-    with pytest.raises(RunError, match="has its own weight decay"):
-        train(place(engine_of()), loss)
+        assert float(temperature) == pytest.approx(reached[rate], abs=1e-4)
+    assert abs(reached[0.05] - reached[None]) > 1e-3
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
