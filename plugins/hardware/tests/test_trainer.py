@@ -145,7 +145,8 @@ def test_a_parameter_of_the_loss_may_have_a_rate_of_its_own(toys, assemble, colu
     trainer.step(columns)
     *groups, last_group = trainer.optimizer.param_groups
     assert last_group["lr"] == pytest.approx(0.05 * 3 / 4)
-    assert abs(temperature.item() - before) > 0.02
+    # At the rate of the optimiser, a step would move it by 0.0075 at most.
+    assert abs(temperature.item() - before) > 0.015
     in_other_groups = sum(len(group["params"]) for group in groups)
     assert in_other_groups == len(trainer.parameters) - 1
 
@@ -455,39 +456,42 @@ def test_towers_of_different_widths_are_refused(toys, assemble):
     )
 
 
-def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are_two(
-    toys, pair
+def freeze(module):
+    module.requires_grad_(False)
+
+
+def in_bf16(module):
+    module.backbone.dense.to(torch.bfloat16)
+
+
+def frozen_in_fp16(module):
+    module.backbone.requires_grad_(False).to(torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("change", "dtype", "message"),
+    [
+        (freeze, torch.float32, "nothing in the encoder `en` can be trained: every"),
+        (
+            in_bf16,
+            torch.float32,
+            "`en.backbone.dense.weight` is held in torch.bfloat16",
+        ),
+        (
+            frozen_in_fp16,
+            torch.bfloat16,
+            "the encoder `en` that are held in fp16 cannot",
+        ),
+    ],
+)
+def test_an_encoder_that_cannot_be_trained_is_named(
+    toys, engine_of, assemble, change, dtype, message
 ):
-    pair["en"].module.requires_grad_(False)
-    with pytest.raises(
-        RunError,
-        match="nothing in the encoder `en` can be trained: everything is frozen",
-    ):
+    engine = engine_of(dtype)
+    pair = {name: assemble(on=engine) for name in ("zh", "en")}
+    change(pair["en"].module)
+    with pytest.raises(RunError, match=message):
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
-    with pytest.raises(RunError, match="nothing in this encoder can be trained"):
-        toys.train(pair["en"], toys.loss(), AdamW(lr=1e-2))
-
-
-def test_weights_below_fp32_are_refused_by_name(toys, pair):
-    pair["en"].module.backbone.dense.to(torch.bfloat16)
-    with pytest.raises(
-        RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"
-    ):
-        toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
-
-
-def test_fp16_weights_are_refused_under_bf16(
-    toys,
-    engine_of,
-    assemble,
-):
-    encoder = assemble(on=engine_of(torch.bfloat16))
-    encoder.module.backbone.requires_grad_(False).to(torch.float16)
-    with pytest.raises(
-        RunError,
-        match="weights of this encoder that are held in fp16 cannot be trained",
-    ):
-        toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
 
 
 def test_an_encoder_that_only_encodes_keys_is_refused(toys, pair):
