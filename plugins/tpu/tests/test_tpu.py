@@ -74,19 +74,24 @@ def train(encoder, loss, optimizer=None, **options):
 def closeness(actual, expected):
     """The largest difference, relative to the largest value of all."""
     assert set(actual) == set(expected)
-    largest = max(np.abs(value).max() for value in expected.values())
-    return max(
-        float(np.abs(actual[name] - expected[name]).max()) for name in expected
-    ) / float(largest)
+    largest = largest_difference = 0.0
+    for name, value in expected.items():
+        difference = np.abs(actual[name] - value).max()
+        largest_difference = max(largest_difference, float(difference))
+        largest = max(largest, float(np.abs(value).max()))
+
+    return largest_difference / largest
 
 
 def weights_of(encoder):
     if isinstance(encoder, JaxEncoder):
         encoder.to_host()
-    return {
-        name: value.detach().numpy().copy()
-        for name, value in encoder.module.named_parameters()
-    }
+
+    weights = {}
+    for name, value in encoder.module.named_parameters():
+        weights[name] = value.detach().numpy().copy()
+
+    return weights
 
 
 def test_the_precision_auto_is_bf16():

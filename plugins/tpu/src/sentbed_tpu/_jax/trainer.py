@@ -235,8 +235,10 @@ class JaxTrainer(Trainer):
         batches = []
         for (name, are_keys), texts in together.items():
             sizes = tuple((column, len(tokens)) for column, tokens in texts.items())
-            plan.append(_Texts(name, are_keys, sizes))
-            batches.append(self._padded(self.encoders[name], texts))
+            encoded_together = _Texts(name, are_keys, sizes)
+            plan.append(encoded_together)
+            padded = self._padded(self.encoders[name], texts)
+            batches.append(padded)
 
         return tuple(plan), _Inputs(tuple(batches), values)
 
