@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from sentbed.protocols import ParameterSettings
 from sentbed_losses._torch.temperature import LearnedTemperature
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
@@ -92,15 +91,15 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
     assert temperature.item() == pytest.approx(reached, rel=1e-4)
 
 
-def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands():
-    learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
-    expected = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
-    assert temperature_module(learnable).parameter_settings == expected
-    assert temperature_module(LearnableTemperature()).parameter_settings == {}
+def test_a_rate_of_its_own_is_that_of_the_parameter_wherever_the_loss_stands():
+    learnable = LearnableTemperature(parameter="value", lr=1e-3)
+    expected = {"value": 1e-3}
+    assert temperature_module(learnable).learning_rates == expected
+    assert temperature_module(LearnableTemperature()).learning_rates == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    settings = [
-        part.parameter_settings
+    rates = [
+        part.learning_rates
         for part in nested.modules()
         if isinstance(part, LearnedTemperature)
     ]
-    assert settings == [expected, expected]
+    assert rates == [expected, expected]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from sentbed.protocols import ParameterSettings
 from torch import Tensor, nn
 
 
@@ -34,7 +33,6 @@ class LearnedTemperature(nn.Module):
         maximum: float,
         parameter: str,
         lr: float | None,
-        weight_decay: float | None,
     ) -> None:
         super().__init__()
         self.parameter = parameter
@@ -42,11 +40,9 @@ class LearnedTemperature(nn.Module):
         self.bounds = min(bounds), max(bounds)
         value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
         self.register_parameter(parameter, nn.Parameter(value))
-        self.parameter_settings: dict[str, ParameterSettings] = {}
-        if lr is not None or weight_decay is not None:
-            self.parameter_settings[parameter] = ParameterSettings(
-                lr=lr, weight_decay=weight_decay
-            )
+        self.learning_rates: dict[str, float] = {}
+        if lr is not None:
+            self.learning_rates[parameter] = lr
 
     def forward(self) -> Tensor:
         """Return the temperature, a scalar within the bounds."""
