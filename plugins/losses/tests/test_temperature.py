@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from sentbed.errors import RecipeError
-from sentbed.protocols import ParameterSettings
 from sentbed.tools import Document, structure
 from sentbed_losses._torch.temperature import LearnedTemperature, temperature_module
 from sentbed_losses.info_nce import InfoNCE
@@ -76,18 +75,18 @@ def test_out_of_bounds_temperature_and_gradient_are_those_at_the_bound(
         assert slope.item() == pytest.approx(derivative(bound), rel=1e-4)
 
 
-def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands():
-    learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
-    expected = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
-    assert temperature_module(learnable).parameter_settings == expected
-    assert temperature_module(LearnableTemperature()).parameter_settings == {}
+def test_a_rate_of_its_own_is_that_of_the_parameter_wherever_the_loss_stands():
+    learnable = LearnableTemperature(parameter="value", lr=1e-3)
+    expected = {"value": 1e-3}
+    assert temperature_module(learnable).learning_rates == expected
+    assert temperature_module(LearnableTemperature()).learning_rates == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    settings = [
-        part.parameter_settings
+    rates = [
+        part.learning_rates
         for part in nested.modules()
         if isinstance(part, LearnedTemperature)
     ]
-    assert settings == [expected, expected]
+    assert rates == [expected, expected]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 import attrs
-from attrs.validators import ge, gt, optional
+from attrs.validators import gt, optional
 
 
 @attrs.frozen
@@ -33,10 +33,6 @@ class LearnableTemperature:
     lr: float | None = attrs.field(default=None, validator=optional(gt(0)))
     """Peak learning rate of p, > 0. It follows the stage's schedule. Default: the learning rate of the
     optimiser."""
-    weight_decay: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Decoupled weight decay of p, >= 0. It moves p towards 0, which is a temperature of 1 for `log`, of `min`
-    for `value`, and of `max` for `inverse`. Default: the optimiser's decay for scalars, which is none in
-    `adamw`."""
 
     def __attrs_post_init__(self) -> None:
         if not self.min <= self.initial <= self.max:

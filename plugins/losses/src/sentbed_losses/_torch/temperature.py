@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from sentbed.protocols import ParameterSettings
 from torch import Tensor, nn
 
 from sentbed_losses.temperature import LearnableTemperature
@@ -34,11 +33,9 @@ class LearnedTemperature(nn.Module):
         initial = self._to_parameter(settings.initial)
         value = torch.tensor(initial, dtype=torch.float32)
         self.register_parameter(self.parameter, nn.Parameter(value))
-        self.parameter_settings: dict[str, ParameterSettings] = {}
-        if settings.lr is not None or settings.weight_decay is not None:
-            self.parameter_settings[self.parameter] = ParameterSettings(
-                lr=settings.lr, weight_decay=settings.weight_decay
-            )
+        self.learning_rates: dict[str, float] = {}
+        if settings.lr is not None:
+            self.learning_rates[self.parameter] = settings.lr
 
     def forward(self) -> Tensor:
         """Return the temperature, a scalar within the bounds."""
