@@ -37,6 +37,9 @@ POOLERS = {
 }
 """Mode of the module `Pooling` -> pooler that pools in the same way."""
 
+MODES = (*POOLERS, "mean_sqrt_len_tokens")
+"""Modes of the module `Pooling`, in which a pooler of a plugin may be exported."""
+
 VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
 
