@@ -67,10 +67,6 @@ def test_a_folder_gives_the_vectors_there_and_comes_back(tmp_path, build_encoder
     [
         ({"pooler": {"use": "last"}}, "takes their mean"),
         ({"prompt": {"template": "query: {text}"}}, "no place for one"),
-        (
-            {"backbone": {**RANDOM, "special_tokens": True}},
-            "would give vectors that are",
-        ),
     ],
 )
 def test_what_static_embedding_cannot_compute_is_refused(

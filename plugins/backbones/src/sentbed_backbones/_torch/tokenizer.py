@@ -33,7 +33,9 @@ class BulkTokenizer(Tokenizer):
     `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name; if there
     are any, all `TokenIds` have the field `readings`. `hides` is whether tokens may be hidden from the pooler;
     if so, all `TokenIds` have the field `hidden`. See `encode_marked`. `embeddings` is the number of tokens for
-    which the model has embeddings.
+    which the model has embeddings. `special_tokens` is whether special tokens ([CLS], </s>) are put around a
+    text. `empty_id` is the id of the token that a text without tokens gets; by default, it is the start token,
+    else the end token, else padding.
     """
 
     pad_id: int = 0
@@ -42,8 +44,6 @@ class BulkTokenizer(Tokenizer):
     """Text of the mask token; None if there is none."""
     placeholder_id: int | None = None
     """Id of the intervention's placeholder; None if there is none."""
-    special_tokens: bool = True
-    """Whether special tokens ([CLS], </s>) are put around a text."""
 
     def __init__(
         self,
@@ -52,6 +52,8 @@ class BulkTokenizer(Tokenizer):
         placeholder: str | None = None,
         embeddings: int = LARGEST_ID + 1,
         hides: bool = False,
+        special_tokens: bool = True,
+        empty_id: int | None = None,
     ) -> None:
         if not original.is_fast:
             raise ModelError(
@@ -62,6 +64,7 @@ class BulkTokenizer(Tokenizer):
         self.original = original
         self.readings = readings
         self.hides = hides
+        self.special_tokens = special_tokens
         self._embedded_tokens = min(embeddings, LARGEST_ID + 1)
         written = original.init_kwargs.get(EMBEDDED_TOKENS)
         if type(written) is int and written >= 1:
@@ -79,8 +82,7 @@ class BulkTokenizer(Tokenizer):
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
 
         self._empty_id = self.pad_id
-        """Id of the token that a text without tokens gets: the start or end token, or padding."""
-        for token_id in (original.eos_token_id, original.bos_token_id):
+        for token_id in (original.eos_token_id, original.bos_token_id, empty_id):
             if token_id is not None:
                 self._empty_id = int(token_id)
 
@@ -110,7 +112,7 @@ class BulkTokenizer(Tokenizer):
                 self._definition.to_str(),
                 self.pad_id,
                 self.mask_token,
-                [self._empty_id],
+                [self._empty_id, self.special_tokens],
                 tokenizers.__version__,
             ]
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
@@ -191,7 +193,6 @@ class BulkTokenizer(Tokenizer):
         # The library's ids are unsigned numbers of 32 bits.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
 
-        ids, lengths = self._remaining(ids, lengths)
         self._require_embeddings(ids)
 
         filled = ids.astype(np.int32)
@@ -208,12 +209,6 @@ class BulkTokenizer(Tokenizer):
             tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
 
         return tokens
-
-    def _remaining(
-        self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids that remain (here all), and the number of ids of each text; for subclasses."""
-        return ids, lengths
 
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if the model has no embedding for one of the ids."""
