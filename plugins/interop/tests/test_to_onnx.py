@@ -138,8 +138,11 @@ def test_onnxruntime_gives_the_vectors_of_torch(name, exported):
         texts = [draw.choice(token_ids, length) for length in lengths]
         widest = lengths.max()
         pad = encoder.backbone.tokenizer.pad_id
-        ids = [[*text, *[pad] * (widest - len(text))] for text in texts]
-        mask = [[1] * len(text) + [0] * (widest - len(text)) for text in texts]
+        ids, mask = [], []
+        for text in texts:
+            padding = int(widest - len(text))
+            ids.append([*text, *[pad] * padding])
+            mask.append([1] * len(text) + [0] * padding)
         assert_close(run(export.session, ids, mask), [alone(text) for text in texts])
 
 
