@@ -17,10 +17,9 @@ mini: $(VENV)/.demo
 # Test files and what they start are compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-# A worker a core, each with one thread; the tests of a file share what they set up. `TEST_SECONDS=20` is for a slow
-# or a busy machine. Where a worker dies, the run ends: in place of another, xdist would wait without end.
-TEST_SECONDS ?= 5
-WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q -o test_seconds=$(TEST_SECONDS) -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+# A worker a core, each with one thread; the tests of a file share what they set up. Where a worker dies, the run ends:
+# in place of another, xdist would wait without end.
+WORKERS = OMP_NUM_THREADS=1 $(BIN)/pytest -q --durations 20 -n logical --maxprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 # What one runs before every commit: some minutes on two cores.
 test: $(VENV)/.dev
@@ -48,7 +47,7 @@ test-long: test-slow test-papers test-real test-alone test-jax
 # of each property, whose time has no limit: `make test-slow SLOW=plugins`.
 SLOW ?= tests core/tests plugins
 test-slow: $(VENV)/.dev
-	$(WORKERS) -o test_seconds=0 --hypothesis-profile thorough -m '(slow or hypothesis) and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)
+	$(WORKERS) --hypothesis-profile thorough -m '(slow or hypothesis) and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)
 
 # All of them, two steps a stage, and a table of what was run.
 test-papers: $(VENV)/.dev

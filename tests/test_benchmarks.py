@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -71,52 +70,6 @@ def test_operations_are_those_that_torch_counts(name, length, common):
             attention_mask=torch.ones(3, length, dtype=torch.long),
         )
     assert counter.get_total_flops() == 3 * common.forward_flop(config, length)
-
-
-@pytest.mark.parametrize("name", BACKBONES)
-def test_the_weights_of_the_layers_are_those_of_the_model(name, common):
-    model = BACKBONES[name].build(TEXTS).model
-    counted = sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters()
-        if parameter.ndim == 2 and re.search(r"\.(layer|layers|block)\.", f".{name}")
-        # T5's table of relative positions is looked up.
-        if "relative_attention_bias" not in name
-    )
-    assert common.layer_weights(model.config) == counted
-
-
-def test_a_model_of_unknown_arithmetic_is_refused(common):
-    with pytest.raises(
-        SystemExit, match="found a `gpt2`, the arithmetic of bert, opt and t5 is known"
-    ):
-        common.forward_flop(transformers.GPT2Config(), 16)
-
-
-# --- the machine's limits ----------------------------------------------------------------------------------
-
-
-def test_rates_of_the_machine_follow_from_the_fastest_call(common, monkeypatch):
-    calls = []
-
-    def best(call, seconds, device):
-        calls.append(call())
-        return 0.5
-
-    monkeypatch.setattr(common, "best_seconds", best)
-    assert common.matmul_peak(torch.float32) == pytest.approx(2 * 2048**3 / 0.5 / 1e12)
-    # Three arrays of 2,000 numbers in fp32.
-    assert common.memory_bandwidth(24_000) == {"triad": 4.8e-5, "read": 4.8e-5}
-    assert [result.numel() for result in calls] == [2048**2, 2000, 1]
-
-
-def test_the_fastest_of_several_calls_counts(common, monkeypatch):
-    calls = []
-    # Each call's start and end, after the time at which it is to stop is reckoned from.
-    readings = iter([0.0, 1.0, 4.0, 4.0, 6.0, 6.0, 11.0])
-    monkeypatch.setattr(common.time, "perf_counter", lambda: next(readings))
-    assert common.best_seconds(lambda: calls.append(0), 10, "cpu") == 2.0
-    assert len(calls) == 4, "and one to warm up"
 
 
 # --- throughput --------------------------------------------------------------------------------------------
@@ -233,55 +186,6 @@ def test_the_benchmark_runs_to_its_figures_and_plots(throughput, tmp_path, capsy
             "24",
         ):
             assert f">{label}<" in text
-
-
-def test_a_case_that_takes_too_long_at_the_peak_is_left_out(
-    throughput, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(throughput, "matmul_peak", lambda *_: 1e-6)
-    options = [
-        "--sizes",
-        "tiny",
-        "--families",
-        "t5",
-        "--lengths",
-        "16",
-        "--batches",
-        "1",
-        "--threads",
-        "1",
-    ]
-    options += ["--precision", "fp32", "--limit-seconds", "0", "--bandwidth-mib", "1"]
-    before = torch.get_num_threads()
-    try:
-        throughput.main([*options, "--json", str(tmp_path / "f.json")])
-    finally:
-        torch.set_num_threads(before)
-    (case,) = json.loads((tmp_path / "f.json").read_text("utf-8"))["cases"]
-    assert case["left_out_least_seconds"] == pytest.approx(
-        (16 * 2 * (2 * (4 * 128 * 128 + 2 * 128 * 512)) + 4 * 2 * 128 * 16**2) / 1e6
-    )
-    assert "ours" not in case
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--precision", "fp8"],
-            "`--precision` has fp8; choose among fp32, bf16, fp16",
-        ),
-        (["--lengths", "8,16"], "`--lengths` has less than 16 tokens"),
-        (["--runtime", "abacus"], "abacus"),
-        (
-            ["--sizes", "huge", "--families", "bert"],
-            "`bert` has no size `huge`; it has tiny, mini",
-        ),
-    ],
-)
-def test_options_that_cannot_be_met_are_refused(options, message, throughput):
-    with pytest.raises(SystemExit, match=re.escape(message)):
-        throughput.main(options)
 
 
 # --- the recipe of Sentence-T5's appendix A ----------------------------------------------------------------

@@ -141,7 +141,6 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
     )
 
 
-@pytest.mark.whole
 def test_runs_are_compared_on_clean_items(place, result):
     recipe = write(place, CLEAN)
     recipe.write_text(recipe.read_text().replace('"mean"', '"first"'))

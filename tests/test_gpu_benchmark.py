@@ -87,16 +87,6 @@ def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
     assert gpu.PAPER["t5:11b"][0] == 274
 
 
-def test_what_does_not_fit_is_left_out_with_its_size(gpu, monkeypatch, capsys):
-    monkeypatch.setattr(gpu, "SPARE", float("inf"))
-    monkeypatch.setattr(gpu.math, "inf", 16.0)
-    gpu.main([*TINY, "--models", "bert:tiny", "--what", "encode"])
-    assert (
-        "bert:tiny encode: left out, needs about inf GiB, the device has 16"
-        in capsys.readouterr().out
-    )
-
-
 def test_without_a_gpu_it_says_why_and_writes_nothing(
     gpu,
     monkeypatch,
@@ -110,26 +100,6 @@ def test_without_a_gpu_it_says_why_and_writes_nothing(
     gpu.main(["--json", str(tmp_path / "figures.json")])
     assert capsys.readouterr().out == "skipped: no GPU can be used\n"
     assert not (tmp_path / "figures.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--models", "gpt:base"], "found `gpt:base`; give FAMILY:SIZE of bert, t5"),
-        (["--models", "bert"], "found `bert`; give FAMILY:SIZE"),
-        (["--what", "encode,sleep"], "found `sleep`; choose among encode, train"),
-        (["--device", "cpu", "--budget", "8"], "`--budget` is for a GPU; leave it out"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(
-    arguments,
-    message,
-    gpu,
-    capsys,
-):
-    with pytest.raises(SystemExit):
-        gpu.main(arguments)
-    assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow

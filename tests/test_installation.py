@@ -264,34 +264,3 @@ def test_every_distribution_is_for_the_same_python():
     assert requirements == {f">={versions[0]}"}
     page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
     assert f"Python {', '.join(versions[:-1])} and {versions[-1]}" in page
-
-
-MESSAGES = {
-    "sentbed-backbones": "not_installed",
-}
-"""The function of a distribution that says what to install; its last arguments are packages and the extra."""
-
-
-def literal_calls(directory, function):
-    """Yield the last two arguments of every call of a function, where both are literals."""
-    for module in sorted(directory.glob("src/**/*.py")):
-        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != function:
-                continue
-            try:
-                yield [ast.literal_eval(argument) for argument in node.args[-2:]]
-            except ValueError:
-                continue
-
-
-@pytest.mark.parametrize(("name", "function"), MESSAGES.items())
-def test_the_extra_of_a_message_installs_the_packages_that_it_misses(name, function):
-    extras = project(PROJECTS[name])["optional-dependencies"]
-    calls = list(literal_calls(PROJECTS[name], function))
-    assert len(calls) >= 3
-    for packages, extra in calls:
-        missing = {packages} if isinstance(packages, str) else {*packages}
-        installed = {
-            canonicalize_name(Requirement(line).name) for line in extras[extra]
-        }
-        assert {canonicalize_name(package) for package in missing} <= installed

@@ -59,7 +59,7 @@ def recipe(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "precision"),
     [
-        pytest.param("bert", "fp32", marks=pytest.mark.whole),
+        ("bert", "fp32"),
         pytest.param("opt", "fp32", marks=pytest.mark.slow),
         pytest.param(
             "bert",

@@ -68,27 +68,6 @@ def test_vectors_come_back_in_the_order_of_the_texts(
     assert all(rows * length <= budget or rows == 1 for rows, length in shapes)
 
 
-def test_a_ratio_is_the_median_of_those_within_the_rounds(
-    opponents,
-):
-    assert opponents.ratio([1.0, 4.0, 2.0], [1.0, 1.0, 4.0]) == 1.0
-    assert opponents.ratio([6.0, 6.0], [2.0, 3.0]) == 2.5
-
-
-def test_each_round_takes_every_row_in_turn_after_all_have_encoded_once(
-    opponents,
-):
-    order = []
-
-    def row(name):
-        return lambda texts: order.append((name, len(texts)))
-
-    rates = opponents.rates_in_turn({"a": row("a"), "b": row("b")}, TEXTS, 2)
-    assert order == [("a", 6), ("b", 6)] * 3
-    assert {name: len(values) for name, values in rates.items()} == {"a": 2, "b": 2}
-    assert min(min(values) for values in rates.values()) > 0
-
-
 def test_scores_and_cosines_are_those_of_each_rows_own_vectors(
     opponents, encoder, capsys
 ):
@@ -138,23 +117,3 @@ def test_scores_and_cosines_are_those_of_each_rows_own_vectors(
         ["exact", "20", "1.00"],
         ["turned", "30", "1.50"],
     ]
-
-
-def test_a_precision_that_no_runtime_has_is_left_out_with_a_word(
-    opponents,
-    monkeypatch,
-    capsys,
-):
-    monkeypatch.setattr(opponents, "RUNTIMES", {"cpu": ("int3",)})
-    assert list(opponents.on_runtimes(1)) == []
-    assert capsys.readouterr().out.startswith("without cpu int3: ")
-
-
-def test_a_sample_is_the_same_each_time_and_repeats_nothing(
-    opponents,
-):
-    texts = [str(number) for number in range(50)]
-    drawn = opponents.sampled(texts, 20, 0)
-    assert drawn == opponents.sampled(texts, 20, 0) != opponents.sampled(texts, 20, 1)
-    assert len(set(drawn)) == 20
-    assert sorted(opponents.sampled(texts, 100, 0)) == sorted(texts)

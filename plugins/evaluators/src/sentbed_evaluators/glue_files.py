@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
-from sentbed_common import find_columns, require_number
+from sentbed_common import find_columns, require_number, text_lines
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
-from sentbed_evaluators.text_lines import class_number, lines
+from sentbed_evaluators.text_lines import class_number
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -135,7 +135,7 @@ def read_rows(
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0
     # Lines are read one at a time, since MNLI's parse trees alone have 300 MB.
-    numbered_lines = lines(file)
+    numbered_lines = text_lines(file)
     places, width = _columns(task, numbered_lines, file)
     for line, text in numbered_lines:
         fields = text.split("\t")

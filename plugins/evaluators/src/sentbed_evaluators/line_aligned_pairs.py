@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError, locate
 from sentbed_common import local_file, text_lines
 
-from sentbed_evaluators.text_lines import Hashes, read_lines
+from sentbed_evaluators.text_lines import read_lines
 
 
 @attrs.frozen
@@ -50,15 +50,15 @@ class ParallelFiles:
                 f"give at least one positive pair, and no more than there are pairs"
             )
 
-    def read(self, hashes: Hashes | None = None) -> tuple[list[str], list[str]]:
-        """Return the first and the second sentences of the pairs. For `hashes` see `text_lines.lines`.
+    def read(self) -> tuple[list[str], list[str]]:
+        """Return the first and the second sentences of the pairs.
 
         Raises:
             DataError: if a file cannot be read, is too short or has a blank line in a pair, or the files differ
                 in their numbers of lines; with the file.
         """
         paths = locate(self.first), locate(self.second)
-        first, second = (read_lines(path, self.encoding, hashes) for path in paths)
+        first, second = (read_lines(path, self.encoding) for path in paths)
         if len(first) != len(second):
             raise DataError(
                 f"the file has {len(second)} lines, `{paths[0]}` has {len(first)}, but line n of one must be "

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import DataError
+from sentbed_common import text_lines
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
-from sentbed_evaluators.text_lines import lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
         DataError: if the file is malformed or has other numbers of rows or classes; with file and line.
     """
     rows: dict[str, list[_Row]] = {"tr": [], "va": [], "te": []}
-    for line, text in lines(file):
+    for line, text in text_lines(file):
         fields = text.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
             raise DataError(

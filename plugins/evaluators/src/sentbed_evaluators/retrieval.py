@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.helpers import sha256
 from sentbed.protocols import (
     EncoderRecipe,
     Evaluation,
@@ -36,7 +37,6 @@ from sentbed_evaluators.similarities import (
     search_cost,
     searchable,
 )
-from sentbed_evaluators.text_lines import Hashes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,7 +224,6 @@ class Retrieval(Evaluator):
         path = locate(self.path)
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test", title=self.title)
-        hashes: Hashes = {}
         file = self._file
         about: dict[str, Any] = {
             "split": self.split or "whole file",
@@ -232,12 +231,12 @@ class Retrieval(Evaluator):
             "text": "as in the file",
         }
         if isinstance(file, PairFile):
-            pairs = file.read(hashes)
-            about |= {"label": self.label, "data": hashes[path]}
+            pairs = file.read()
+            about |= {"label": self.label, "data": sha256(path)}
             is_relevant = [label > 0 for label in pairs.scores]
             return of_pairs(pairs.first, pairs.second, about, is_relevant)
-        queries, documents = file.read(hashes)
-        about["data"] = hashes[path]
+        queries, documents = file.read()
+        about["data"] = sha256(path)
         return of_pairs(queries, documents, about)
 
     def _search(

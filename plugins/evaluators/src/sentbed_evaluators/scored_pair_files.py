@@ -8,18 +8,14 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import DataError
-from sentbed.helpers import sha256
 from sentbed_common import (
     Row,
     TableLayout,
-    local_file,
     require_number,
     require_string,
     require_text,
     table_rows,
 )
-
-from sentbed_evaluators.text_lines import Hashes
 
 
 @attrs.frozen
@@ -105,13 +101,12 @@ class TextPairFile:
         layout = TableLayout(self.header, self.separator, self.encoding)
         return table_rows(self.path, self.columns, layout)
 
-    def read(self, hashes: Hashes | None = None) -> Any:
-        """Return the first and the second texts of all pairs; the hash of the file is put into `hashes`.
+    def read(self) -> Any:
+        """Return the first and the second texts of all pairs.
 
         Raises:
             DataError: if a row is malformed or a text is blank; with file and line.
         """
-        self._put_hash(hashes)
         first, second = [], []
         for line, texts in self.rows():
             for text, column in zip(texts, self.columns, strict=True):
@@ -119,12 +114,6 @@ class TextPairFile:
             first.append(texts[0])
             second.append(texts[1])
         return first, second
-
-    def _put_hash(self, hashes: Hashes | None) -> None:
-        """Put the hash of the file into `hashes`."""
-        if hashes is not None:
-            path = local_file(self.path)
-            hashes[path] = sha256(path)
 
 
 @attrs.frozen
@@ -136,13 +125,12 @@ class PairFile(TextPairFile):
 
     meanings = (*TextPairFile.meanings, "score")
 
-    def read(self, hashes: Hashes | None = None) -> ScoredPairs:
-        """Read all pairs; the hash of the file is put into `hashes`.
+    def read(self) -> ScoredPairs:
+        """Read all pairs.
 
         Raises:
             DataError: if a row is malformed, or a score is no number or out of range; with file and line.
         """
-        self._put_hash(hashes)
         first, second, scores = [], [], []
         clusters: list[str] = []
         for line, (sentence1, sentence2, score, *more) in self.rows():

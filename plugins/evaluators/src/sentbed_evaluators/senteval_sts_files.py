@@ -13,7 +13,7 @@ from sentbed_common import require_number
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
-from sentbed_evaluators.text_lines import Hashes, read_lines, single_spaced
+from sentbed_evaluators.text_lines import read_lines, single_spaced
 
 YEARS: dict[str, dict[str, int]] = {
     "STS12": {
@@ -154,20 +154,19 @@ def _read_task(
     The task is kept in memory, since the runs of a study read the same tasks one after the other. The digest is
     an argument so that files that have changed are read again.
     """
-    hashes: Hashes = {}
     subsets = []
     if task in YEARS:
         split, sizes = "test", YEARS[task]
         sources = files[1::2]
         for texts, gold in zip(files[::2], sources, strict=True):
-            subsets.append(_single_spaced(_read_year(texts, gold, hashes)))
+            subsets.append(_single_spaced(_read_year(texts, gold)))
     else:
         split, sizes = SPLITS[task]
         sources = files
         for file in files:
-            subsets.append(_single_spaced(_read_split(file, task, hashes)))
+            subsets.append(_single_spaced(_read_split(file, task)))
 
-    if digest(files, hashes) != data:
+    if digest(files) != data:
         raise DataError(
             f"the files of `{task}` changed while they were read; run again", files[0]
         )
@@ -207,7 +206,6 @@ def _require_sizes(
 def _read_split(
     file: Path,
     task: str,
-    hashes: Hashes,
 ) -> ScoredPairs:
     """Read a file of SICK or STS-B."""
     if task.startswith("SICK"):
@@ -221,16 +219,15 @@ def _read_split(
             separator="\t",
             score_range=(0, 5),
         )
-    return layout.read(hashes)
+    return layout.read()
 
 
 def _read_year(
     texts: Path,
     gold: Path,
-    hashes: Hashes,
 ) -> ScoredPairs:
     """Read a subset of STS12-16, from a file of pairs and a file of gold scores; a blank score drops the pair."""
-    rows, scores = read_lines(texts, hashes=hashes), read_lines(gold, hashes=hashes)
+    rows, scores = read_lines(texts), read_lines(gold)
     if len(rows) != len(scores):
         raise DataError(
             f"found {len(scores)} lines of scores, but `{texts.name}` has {len(rows)} pairs; "

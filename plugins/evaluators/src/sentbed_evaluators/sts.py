@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
-from sentbed.helpers import identities
+from sentbed.helpers import identities, sha256
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -43,7 +43,6 @@ from sentbed_evaluators.similarities import (
     zero_remarks,
 )
 from sentbed_evaluators.task_suites import FileSuite, mean_value
-from sentbed_evaluators.text_lines import Hashes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,13 +113,13 @@ class STS(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         path = locate(self.path)
-        hashes: Hashes = {}
-        pairs = self._file.read(hashes)
+        data = sha256(path)
+        pairs = self._file.read()
         require_varied(pairs.scores, path)
         texts = {"pairs": Texts(pairs.first, pairs.second)}
         return Prepared(
             texts,
-            partial(self._score, pairs, hashes[path]),
+            partial(self._score, pairs, data),
             remarks=tuple(doubtful_gold_scores(pairs, path)),
             item_texts=lambda: {self._task: pairs.texts},
         )

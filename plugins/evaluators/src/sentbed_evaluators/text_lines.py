@@ -1,20 +1,15 @@
-"""Strict reader of the lines of text files, one at a time; errors name file and line."""
+"""Lines of text files, the words and the labels in them, and the digest of texts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from sentbed import DataError
 from sentbed.errors import listed
-from sentbed.helpers import sha256
-from sentbed_common import readable, text_lines
-
-Hashes: TypeAlias = dict[Path, str]
-"""SHA-256 of each file, over all bytes that were read from it."""
+from sentbed_common import text_lines
 
 
 def texts_digest(texts: Sequence[str]) -> str:
@@ -27,28 +22,9 @@ def single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def lines(
-    path: Path,
-    encoding: str = "utf-8",
-    hashes: Hashes | None = None,
-) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line, as `sentbed_common.text_lines`.
-
-    If `hashes` is given, the SHA-256 of the file is put into it.
-    """
-    if hashes is not None:
-        with readable(path):
-            hashes[path] = sha256(path)
-    return text_lines(path, encoding)
-
-
-def read_lines(
-    path: Path,
-    encoding: str = "utf-8",
-    hashes: Hashes | None = None,
-) -> list[str]:
-    """Return all lines of a file, as `lines` yields them; raises `DataError` if the file is empty."""
-    texts = [text for _, text in lines(path, encoding, hashes)]
+def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
+    """Return all lines of a file; raises `DataError` if the file is empty."""
+    texts = [text for _, text in text_lines(path, encoding)]
     if not texts:
         raise DataError("the file is empty; check the download", path)
     return texts

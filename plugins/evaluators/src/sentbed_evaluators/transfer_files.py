@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 import attrs
 from sentbed import DataError
+from sentbed_common import text_lines
 
 from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.senteval_sts_files import ROOTS
-from sentbed_evaluators.text_lines import class_number, lines, single_spaced
+from sentbed_evaluators.text_lines import class_number, single_spaced
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
 """The one or two sentences of an example, and its class number."""
@@ -57,13 +58,13 @@ class Split:
 def _one_class_per_file(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of MR, CR, SUBJ or MPQA, which has the sentences of one class."""
     # The first file has the sentences of class 1. Empty lines are sentences, too: CR has four of them.
-    for _, line in lines(file, "latin-1"):
+    for _, line in text_lines(file, "latin-1"):
         yield (single_spaced(line),), 1 - place
 
 
 def _sst2(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of SST2: sentence, tab, label."""
-    for number, line in lines(file):
+    for number, line in text_lines(file):
         fields = line.strip().split("\t")
         if len(fields) < 2:
             raise DataError(
@@ -79,14 +80,14 @@ def _sst2(file: Path, place: int) -> Iterator[Row]:
 
 def _sst5(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of SST5: label, space, sentence."""
-    for number, line in lines(file):
+    for number, line in text_lines(file):
         label, _, sentence = line.strip().partition(" ")
         yield (single_spaced(sentence),), class_number(label, _FIVE, file, number)
 
 
 def _trec(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of TREC: coarse class, colon, fine class, space, question."""
-    for number, line in lines(file, "latin-1"):
+    for number, line in text_lines(file, "latin-1"):
         coarse, colon, rest = line.strip().partition(":")
         _, space, sentence = rest.partition(" ")
         if not colon or not space or coarse not in QUESTION_TYPES:
@@ -102,7 +103,7 @@ def _trec(file: Path, place: int) -> Iterator[Row]:
 def _mrpc(file: Path, place: int) -> Iterator[Row]:
     """Yield the rows of a file of MRPC: label, two ids and two sentences, separated by tabs."""
     # The first line is a header.
-    for number, line in islice(lines(file), 1, None):
+    for number, line in islice(text_lines(file), 1, None):
         fields = line.strip().split("\t")
         if len(fields) != 5:
             raise DataError(
