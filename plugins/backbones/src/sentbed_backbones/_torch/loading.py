@@ -21,7 +21,6 @@ from sentbed_backbones._torch.t5 import T5_MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
-    note_tokens_without_embeddings,
     require_own_tokenizer,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
@@ -135,8 +134,7 @@ def _random_model(
     tokenizer = family.tokenizer(context)
     config = family.config(tokenizer)
     set_dropout(config, parameters.dropout)
-    model = initialise(family, config, parameters)
-    return _spread(model, parameters), tokenizer
+    return initialise(family, config, parameters), tokenizer
 
 
 def _add_placeholder(
@@ -225,11 +223,9 @@ def _from_directory(
         else:
             model = initialise(family, config, parameters)
 
-    embeddings = int(config.vocab_size)
     if with_weights:
-        require_own_tokenizer(tokenizer, embeddings, directory)
+        require_own_tokenizer(tokenizer, int(config.vocab_size), directory)
 
-    note_tokens_without_embeddings(tokenizer, embeddings)
     return model, tokenizer
 
 
@@ -408,26 +404,6 @@ def initialise(
         trust_remote_code=parameters.trust_remote_code,
     )
     return _without_pooler(model)
-
-
-def _spread(model: Any, parameters: Transformer) -> Any:
-    """Distribute a random model over the machine's GPUs, as `from_pretrained` does with a pretrained model."""
-    if parameters.device_map is None:
-        return model
-
-    from accelerate import dispatch_model, infer_auto_device_map
-    from accelerate.utils import get_balanced_memory
-
-    # Layers that must not be divided between devices.
-    whole = list(model._no_split_modules or ())
-    memory = None
-    if parameters.device_map != "sequential":
-        memory = get_balanced_memory(model, no_split_module_classes=whole)
-
-    placed = infer_auto_device_map(
-        model, max_memory=memory, no_split_module_classes=whole
-    )
-    return dispatch_model(model, device_map=placed)
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:

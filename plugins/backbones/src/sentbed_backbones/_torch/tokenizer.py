@@ -19,10 +19,6 @@ from sentbed.protocols import TokenIds, Tokenizer
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
 
-EMBEDDED_TOKENS = "embedded_tokens"
-"""Key in the `tokenizer_config.json` of a tokenizer that has more tokens than the model has embeddings. Its
-value is the number of embeddings, without the embedding of an added placeholder."""
-
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
 
@@ -65,12 +61,7 @@ class BulkTokenizer(Tokenizer):
         self.readings = readings
         self.hides = hides
         self.special_tokens = special_tokens
-        self._embedded_tokens = min(embeddings, LARGEST_ID + 1)
-        written = original.init_kwargs.get(EMBEDDED_TOKENS)
-        if type(written) is int and written >= 1:
-            # The number in the files may be wrong: it can only lower the model's number.
-            self._embedded_tokens = min(self._embedded_tokens, written)
-
+        self._embedded_tokens = embeddings
         pad_id = int(original.pad_token_id or 0)
         if pad_id < self._embedded_tokens:
             # Otherwise the id remains 0: nothing attends to padding, so that any token with an embedding will
@@ -213,8 +204,6 @@ class BulkTokenizer(Tokenizer):
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if the model has no embedding for one of the ids."""
         beyond = ids[ids >= self._embedded_tokens]
-        if self.placeholder_id is not None:
-            beyond = beyond[beyond != self.placeholder_id]
         if not len(beyond):
             return
 
