@@ -20,7 +20,7 @@ from sentbed.helpers import read_json
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.built_transformer import quiet
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_states import base_of, blocks_of
 from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (

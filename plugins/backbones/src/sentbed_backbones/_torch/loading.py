@@ -15,7 +15,8 @@ from sentbed.helpers import read_json
 from sentbed.protocols import BuildContext, Intervention
 from torch import Tensor
 
-from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
+from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.t5 import T5_MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (

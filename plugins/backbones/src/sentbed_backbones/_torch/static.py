@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from sentbed.protocols import BuiltBackbone, TokenStates
 from torch import Tensor, nn
 
-from sentbed_backbones._torch.built_transformer import quiet
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_table import ROWS, TokenTable
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.token_table_folders import TABLE_FILE

@@ -14,8 +14,8 @@ from sentbed import ModelError
 from sentbed.helpers import sha256
 from torch import Tensor
 
-from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import name_of_embeddings, read_tied_head
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.tokenizer_loading import (
     load_tokenizer,
