@@ -47,17 +47,7 @@ def test_texts_of_a_t5_may_have_any_length(save_model):
             514,
         ),
         ({"n_positions": 1024, "model_type": "gpt2"}, 1024),
-        ({"max_position_embeddings": True}, None),
         ({"max_position_embeddings": 2, "model_type": "roberta"}, None),
-        ({"max_position_embeddings": 40, "model_type": ["roberta"]}, 40),
-        (
-            {
-                "max_position_embeddings": 40,
-                "model_type": "roberta",
-                "pad_token_id": True,
-            },
-            38,
-        ),
     ],
 )
 def test_positions_of_a_configuration(config, positions):
