@@ -129,7 +129,7 @@ def _with_weights(
     with torch.random.fork_rng(devices=[]):
         adapted = _wrap(model, config)
 
-    result = peft.set_peft_model_state_dict(adapted, weights)
+    result: Any = peft.set_peft_model_state_dict(adapted, weights)
     missing = [name for name in result.missing_keys if ".lora_" in name]
     return adapted, missing, list(result.unexpected_keys)
 
@@ -188,7 +188,9 @@ def _dequantised(model: Any) -> Any:
         if type(parameter).__name__ == "Params4bit":
             parameter.quant_state.dtype = torch.float32
 
-    plain, weights, config = model, {}, None
+    plain = model
+    weights: dict[str, Tensor] = {}
+    config: Any = None
     if isinstance(model, peft.PeftModel):
         weights = _weights(model)
         config = model.peft_config["default"]
@@ -320,14 +322,13 @@ def _without_head(
     if has_head or not all(name.startswith(start + inner) for name in weights):
         return weights
 
-    for pattern in (config.rank_pattern, config.alpha_pattern):
+    for pattern in (config.rank_pattern or {}, config.alpha_pattern or {}):
         for name in list(pattern):
             pattern[name.removeprefix(inner)] = pattern.pop(name)
 
-    if isinstance(config.target_modules, set):
-        config.target_modules = {
-            name.removeprefix(inner) for name in config.target_modules
-        }
+    targets: Any = config.target_modules
+    if isinstance(targets, set):
+        config.target_modules = [name.removeprefix(inner) for name in targets]
 
     renamed = {}
     for name, value in weights.items():
