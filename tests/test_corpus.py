@@ -115,12 +115,12 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     assert re.match(
         r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death
     )
-    assert re.search(rf": {ROWS} x 128 in {len(expected)} shards, \d+ rows/s$", last)
+    assert re.search(rf": {ROWS} texts, shards: {len(expected)}, \d+ texts/s$", last)
     vectors = open_vectors(tmp_path / "out")
     assert len(vectors) == ROWS
     start = 0
     for shard in expected:
-        np.testing.assert_array_equal(vectors.rows(start, start + len(shard)), shard)
+        np.testing.assert_array_equal(vectors[start : start + len(shard)], shard)
         start += len(shard)
     assert start == ROWS
     assert [

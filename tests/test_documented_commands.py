@@ -33,7 +33,6 @@ EXEMPT = {
     r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",
     r"sentbed encode .*--(executor|parallel)": "needs a cluster, or an example: test_executors.py",
     r"sentbed encode .*--runtime cuda": "needs a machine with several GPUs",
-    r"sentbed encode .*--format parquet": "needs pyarrow: test_encode_command.py",
     r"sentbed new plugin": "makes a distribution: test_scaffold_alone.py installs it",
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",

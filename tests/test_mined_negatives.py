@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -116,18 +117,19 @@ def ours(
         request = MiningRequest(
             encoder=str(tmp_path / "encoder"),
             data=toy_plugin.Table(path=FilePath(str(tmp_path / "pairs.tsv"))),
-            output=tmp_path / "mined.tsv",
+            output=tmp_path / "mined.jsonl",
             runtime=toy_plugin.Toy(),
             rules=rules,
             corpus=(str(tmp_path / "corpus.txt"),) if corpus else (),
             overwrite=True,
         )
         mine_hard_negatives(request)
-        rows = [
-            line.split("\t")
-            for line in (tmp_path / "mined.tsv").read_text("utf-8").splitlines()[1:]
-        ]
-        return {(anchor, positive): negatives for anchor, positive, *negatives in rows}
+        lines = (tmp_path / "mined.jsonl").read_text("utf-8").splitlines()
+        negatives = {}
+        for line in lines:
+            anchor, positive, *more = json.loads(line).values()
+            negatives[anchor, positive] = more
+        return negatives
 
     return mine
 
@@ -142,10 +144,9 @@ def theirs(
     datasets = pytest.importorskip("datasets")
     util = pytest.importorskip("sentence_transformers.util")
     rules = {"range_max": 10_000, **rules}
+    anchors, positives = zip(*pairs, strict=True)
     mined = util.mine_hard_negatives(
-        datasets.Dataset.from_dict(
-            {"anchor": [a for a, _ in pairs], "positive": [p for _, p in pairs]}
-        ),
+        datasets.Dataset.from_dict({"anchor": anchors, "positive": positives}),
         Model(vectors),
         corpus=list(corpus) or None,
         num_negatives=rules.pop("negatives", 1),
@@ -153,10 +154,11 @@ def theirs(
         verbose=False,
         **rules,
     )
-    names = [name for name in mined.column_names if name.startswith("negative")]
-    return {
-        (row["anchor"], row["positive"]): [row[name] for name in names] for row in mined
-    }
+    negatives = {}
+    for row in mined:
+        anchor, positive, *more = row.values()
+        negatives[anchor, positive] = more
+    return negatives
 
 
 @pytest.mark.sweep(4)
@@ -202,7 +204,7 @@ def test_a_stage_trains_on_what_was_mined(tmp_path, monkeypatch):
                 "--recipe",
                 str(recipe),
                 "--output",
-                "mined.tsv",
+                "mined.jsonl",
             ),
             *("--negatives", "3", "--range-max", "50", "--sampling", "random"),
         ],

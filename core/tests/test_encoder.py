@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
-import pickle
 import re
 from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-import tomli
 from sentbed import (
     Encoder,
     ModelError,
@@ -59,13 +56,6 @@ def saved(encoder, tmp_path):
     return tmp_path / "e"
 
 
-def test_an_encoder_is_shown_in_one_line(encoder):
-    assert (
-        repr(encoder)
-        == "<Encoder characters, average: 4 dimensions, at most 16 tokens, on cpu>"
-    )
-
-
 @pytest.mark.parametrize("head", HEADS)
 def test_a_loaded_encoder_gives_the_vectors_of_the_saved_one(
     head, recipe_of, tmp_path, load_encoder
@@ -90,13 +80,6 @@ def test_vectors_are_float32_one_row_a_text_in_order(encoder):
     assert encoder.encode([]).shape == (0, 4)
 
 
-def test_texts_are_cut_at_max_length(encoder):
-    long, cut, shorter = encoder.encode(["x" * 14 + "yz", "x" * 14 + "y", "x" * 14])
-    # 16 tokens: [start] and 15 characters.
-    np.testing.assert_array_equal(long, cut)
-    assert not np.allclose(cut, shorter)
-
-
 def test_saving_again_replaces_the_directory_whole(encoder, saved, tmp_path):
     (saved / "stale").touch()
     encoder.save(saved)
@@ -105,26 +88,6 @@ def test_saving_again_replaces_the_directory_whole(encoder, saved, tmp_path):
         "encoder.toml",
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["e", "recipe.toml"]
-
-
-def test_the_saved_recipe_is_complete(saved):
-    assert tomli.loads((saved / "encoder.toml").read_text()) == {
-        "schema": 1,
-        "backbone": {"use": "characters", "width": 4, "positions": 64, "init_seed": 0},
-        "pooler": {"use": "average"},
-        "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
-        "max_length": 16,
-    }
-
-
-def test_restoring_goes_back_to_the_saved_weights(recipe_of, tmp_path):
-    encoder = encoder_with(recipe_of, "projection = 3")
-    before = encoder.encode(TEXTS)
-    encoder.save(tmp_path / "e")
-    encoder.backbone.embedding[:] = 0
-    assert not np.allclose(encoder.encode(TEXTS), before)
-    encoder.restore(tmp_path / "e")
-    np.testing.assert_array_equal(encoder.encode(TEXTS), before)
 
 
 def test_the_runtime_may_be_a_component_its_table_or_its_name(saved, plugins):
@@ -155,12 +118,6 @@ def test_the_max_length_of_a_call_is_at_most_the_positions(encoder):
         encoder.encode(TEXTS, max_length=1)
     with pytest.raises(ModelError, match="`max_length` is 65; the backbone has posit"):
         encoder.encode(TEXTS, max_length=65)
-
-
-@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
-def test_an_encoder_says_how_it_gets_to_another_process(encoder, copied):
-    with pytest.raises(SentbedError, match=r"`save` it, and `Encoder\.load` it"):
-        copied(encoder)
 
 
 def test_a_max_length_beyond_the_positions_is_refused(recipe_of):
@@ -405,18 +362,6 @@ def test_a_pooler_may_compute_something_else_at_test_time(encoder):
 
     encoder.recipe = attrs.evolve(encoder.recipe, pooler=Trained())
     assert encoder.protocol()["pooler"] == {"train": "average-mlp", "test": "average"}
-
-
-def test_a_saved_encoder_keeps_its_prompt(recipe_of, tmp_path, load_encoder):
-    shown = 'demonstration = { text = "It_is \\"so\\".", word = "{text}" }'
-    encoder = prompted(
-        recipe_of, f'template = "{{text}}:\\"", normalizer = "prompt-eol", {shown}'
-    )
-    encoder.save(tmp_path / "e")
-    loaded = load_encoder(tmp_path / "e")
-    assert loaded.recipe == encoder.recipe
-    assert loaded.protocol() == encoder.protocol()
-    assert_same_vectors(loaded, encoder, ["One", "two?"])
 
 
 def test_a_saved_encoder_does_not_need_the_file_of_its_template(

@@ -218,26 +218,6 @@ def test_a_resolved_recipe_reads_as_the_same_recipe(name, recipe_of):
     assert resolved_toml(recipe_of(resolved)) == resolved
 
 
-def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of):
-    data = tomli.loads(resolved_toml(recipe_of(RECIPE, "run.seed=3")))
-    assert data["run"]["seed"] == 3
-    assert data["encoder"]["head"] == {
-        "bias": False,
-        "normalize": False,
-        "hidden": [],
-        "activation": "none",
-    }
-    assert data["stage"][0]["max_grad_norm"] == 1.0
-    assert data["evaluate"][0] == {
-        "use": "gap",
-        "left": "abc",
-        "right": "nop",
-        "target": 0.0,
-        "development": False,
-        "at": ["start", "end"],
-    }
-
-
 # --- prompts -----------------------------------------------------------------------------------------------
 
 PROMPT = "encoder.prompt={ template = '%s' }"

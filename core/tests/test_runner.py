@@ -223,13 +223,6 @@ def test_the_saved_encoder_is_the_one_that_was_scored(ran):
     assert gap_of(encoder) == pytest.approx(ran.result.scores[-1].value, rel=1e-6)
 
 
-def test_the_resolved_recipe_of_a_run_is_the_same_recipe(ran):
-    assert (
-        load_recipe(ran.result.directory / "resolved.toml", plugins=ran.plugins)
-        == ran.recipe
-    )
-
-
 def test_the_manifest_says_what_the_run_was_made_of(ran):
     manifest = read(ran.result.directory, "manifest.json")
     assert (manifest["name"], manifest["status"], manifest["seed"]) == (
@@ -521,19 +514,6 @@ def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
             'evaluate.0={ use = "gap", encoder = "zh", at = ["start"] }',
         )
     assert recorder.names == ["run_started", "run_failed"]
-
-
-def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
-    load_encoder, run_recipe
-):
-    result = run_recipe(TOWERS, "encoders.en.max_length=9")
-    assert [score.encoder for score in result.scores] == ["zh+en@start", "zh+en"]
-    score = result.scores[-1]
-    protocol = score.protocol["encoder"]
-    assert (protocol["max_length"], protocol["second"]["max_length"]) == (16, 9)
-    zh = load_encoder(result.directory / "encoder" / "zh").encode(["abc"])
-    en = load_encoder(result.directory / "encoder" / "en").encode(["nop"])
-    assert score.value == -float(np.linalg.norm(zh - en))
 
 
 # --- what encoders start with ------------------------------------------------------------------------------

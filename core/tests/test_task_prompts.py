@@ -7,8 +7,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import ModelError, RecipeError, SentbedError, build_encoder
-from sentbed._recipe.component_compatibility import misfits
+from sentbed import ModelError, SentbedError, build_encoder
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
@@ -175,37 +174,6 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(recipe_of, tmp_path, load_en
     task = TextTask(side="query")
     expected = with_prompt(encoder, "q: {text}").encode([TEXT])
     np.testing.assert_array_equal(loaded.for_task(task).encode([TEXT]), expected)
-
-
-@pytest.mark.parametrize(
-    ("task_prompts", "message"),
-    [
-        ('{ query = { template = "no place" } }', "has 0 places for the sentence"),
-        ('{ query = { template = "{text} {text}" } }', "more than a text before"),
-        ('{ query = { template = "x{text}x" } }', "more than a text before"),
-        (
-            '{ query = { template = "{text}", normalizer = "prompt-eol" } }',
-            "more than a text before",
-        ),
-        ('{ query = { template = "{text}", layers = [1] } }', "chooses `layers`"),
-    ],
-)
-def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
-    recipe_of, task_prompts, message
-):
-    with pytest.raises(RecipeError) as caught:
-        encoder_with(recipe_of, f"task_prompts = {task_prompts}")
-    (problem,) = caught.value.problems
-    assert message in problem.message
-    assert "task_prompts" in str(problem)
-
-
-def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
-    recipe = recipe_of(RECIPE).encoders["encoder"]
-    recipe = attrs.evolve(recipe, prompt=TemplatePrompt("{instruction}: {text}"))
-    ((where, problem),) = misfits(recipe)
-    assert where == ("prompt",)
-    assert "put the prompt into `task_prompts`" in problem
 
 
 @pytest.mark.parametrize(

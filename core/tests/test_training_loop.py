@@ -85,10 +85,6 @@ def batches(monkeypatch):
     return seen
 
 
-def requests_of(run):
-    return run.recipe.stage[0].data.requests
-
-
 def details(recorder, event, key):
     return [fields[key] for name, fields in recorder.events if name == event]
 
@@ -115,9 +111,11 @@ class Scripted(Evaluator):
 
 
 @pytest.mark.parametrize(("steps", "sizes"), [(1, [4]), (5, [4, 4, 3, 4, 4])])
-def test_steps_count_over_as_many_epochs_as_they_take(steps, sizes, train, recorder):
-    _, run = train(epochs=None, steps=steps)
-    assert [len(rows) for rows in requests_of(run)] == sizes
+def test_steps_count_over_as_many_epochs_as_they_take(
+    steps, sizes, train, recorder, batches
+):
+    train(epochs=None, steps=steps)
+    assert [len(batch["anchor"]) for batch in batches] == sizes
     assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
     assert details(recorder, "stage_started", "total_steps") == [steps]
 
@@ -522,16 +520,6 @@ def test_all_towers_that_are_trained_are_kept_and_go_back_to_the_best_step_toget
     for name, encoder in encoders.items():
         saved = load_encoder(kept / name)
         assert_same_vectors(saved, encoder)
-
-
-def test_a_validation_may_have_a_second_encoder(recipe_of, train_towers, recorder):
-    trained = train_towers(
-        recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last")
-    )
-    expected = -float(
-        np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"]))
-    )
-    assert details(recorder, "validated", "score")[1:] == [expected]
 
 
 # --- patience ----------------------------------------------------------------------------------------------

@@ -276,15 +276,6 @@ class Centre(Transform):
 # --- data, loss, optimiser, schedule -----------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class AskedTable(ToyDataset):
-    requests: list[list[int]] = attrs.field(factory=list)
-
-    def rows(self, indices, epoch=0):
-        self.requests.append([int(index) for index in indices])
-        return super().rows(indices, epoch)
-
-
 @attrs.frozen
 class Words(DataSource):
     """Pairs of a made-up word and the same 13 letters on."""
@@ -293,9 +284,6 @@ class Words(DataSource):
 
     rows: int = attrs.field(default=10, validator=ge(0))
     """How many."""
-    requests: list[list[int]] = attrs.field(
-        factory=list, eq=False, metadata={"skip": True}
-    )
 
     @property
     def columns(self):
@@ -313,7 +301,7 @@ class Words(DataSource):
                 turned_name += chr(97 + (letter + 13) % 26)
             names.append(name)
             turned.append(turned_name)
-        return AskedTable({"anchor": names, "positive": turned}, self.requests)
+        return ToyDataset({"anchor": names, "positive": turned})
 
 
 @attrs.frozen
@@ -341,17 +329,6 @@ class Lines(DataSource):
         )
 
 
-@attrs.frozen(eq=False)
-class VaryingTable(ToyDataset):
-    varies: bool = True
-
-    def rows(self, indices, epoch=0):
-        columns = {}
-        for name, texts in super().rows(indices, epoch).items():
-            columns[name] = [text + str(epoch) for text in texts]
-        return columns
-
-
 @attrs.frozen
 class Table(DataSource):
     """A tab-separated file; its first line names the columns."""
@@ -362,8 +339,6 @@ class Table(DataSource):
     """The file."""
     columns: tuple[str, ...] = ("anchor", "positive")
     """What the first line says."""
-    varies: bool = False
-    """Whether each epoch gives other texts."""
     number_columns: tuple[str, ...] = attrs.field(
         default=(), metadata={"key": "numbers"}
     )
@@ -381,8 +356,6 @@ class Table(DataSource):
             data[name] = values
             if name in self.number_columns:
                 data[name] = list(map(float, values))
-        if self.varies:
-            return VaryingTable(data)
         return ToyDataset(data)
 
 
@@ -1205,11 +1178,6 @@ def importers():
 @hookimpl
 def executors():
     return [InOrder]
-
-
-@hookimpl
-def commands():
-    return {"greet": "toy_command:greet"}
 
 
 @hookimpl

@@ -250,7 +250,6 @@ def test_check_names_every_problem(write, tmp_path):
         ({"path": pairs, "k": ()}, "give different ranks"),
         ({"path": pairs, "k": (1, 1)}, "give different ranks"),
         ({"path": pairs, "k": (0, 1)}, "give different ranks"),
-        ({"path": pairs, "similarity": "euclid"}, "use `cosine` or `dot`"),
         (
             {"path": pairs, "split": "tst"},
             "a file of pairs is `train`, `dev` or `test`",

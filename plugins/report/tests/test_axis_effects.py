@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed_report.statistics.difference import holm
-from sentbed_report.study.axis_effects import axis_findings
+from sentbed_report.study.axis_effects import axis_effects
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo
 
@@ -31,8 +31,8 @@ def effects_of(study_of, values, axes, **more):
             numbers[name] = {1: {"MR": value - 1}, 2: {"MR": value + 1}}
     statuses = dict.fromkeys(numbers, "failed")
     data = study_of(numbers, axes, statuses=statuses, **more)
-    (findings,) = axis_findings(data, summarise(data))
-    return findings.effects
+    (summary,) = summarise(data)
+    return axis_effects(data, summary)
 
 
 def differences(effect):
@@ -44,7 +44,7 @@ def differences(effect):
 
 def test_the_effect_of_a_label_is_the_mean_of_its_paired_differences(study_of):
     pooler, loss = effects_of(study_of, VALUES, [POOLER, LOSS])
-    assert (pooler.axis, pooler.reference, pooler.together) == ("pooler", "first", ())
+    assert (pooler.axis, pooler.reference) == ("pooler", "first")
     assert differences(pooler) == {"mean": pytest.approx((5 + 2 + 9) / 3)}
     assert differences(loss) == {"cls": -11.5, "nli": -18.0}
 
@@ -63,7 +63,7 @@ def test_a_pair_is_missing_where_a_cell_has_failed(study_of):
     assert differences(loss) == {"cls": -10.0}
 
 
-def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of):
+def test_axes_that_go_together_do_not_part_the_cells(study_of):
     size = AxisInfo("size", ("small", "large"))
     rate = AxisInfo("rate", ("1e-3", "1e-4"))
     values = {
@@ -72,8 +72,7 @@ def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of):
         "large, 1e-4, first": 60.0,
         "large, 1e-4, mean": 64.0,
     }
-    of_size, of_rate, pooler = effects_of(study_of, values, [size, rate, POOLER])
-    assert (of_size.together, of_rate.together) == (("rate",), ("size",))
+    of_size, _, pooler = effects_of(study_of, values, [size, rate, POOLER])
     assert differences(of_size) == {"large": 11.0}
     assert differences(pooler) == {"mean": 3.0}
 
@@ -112,9 +111,9 @@ def numbers(values):
 
 def test_an_effect_over_pairs_is_a_t_test_of_its_mean_under_each_seed(study_of):
     data = study_of(numbers(FOUR), [POOLER, AxisInfo("loss", ("ctr", "cls"))])
-    (findings,) = axis_findings(data, summarise(data))
+    (summary,) = summarise(data)
     tests = []
-    for effect in findings.effects:
+    for effect in axis_effects(data, summary):
         tests.append(effect.labels[0].judged)
     first = np.mean([FOUR["first, ctr"], FOUR["first, cls"]], axis=0)
     mean = np.mean([FOUR["mean, ctr"], FOUR["mean, cls"]], axis=0)
@@ -134,9 +133,9 @@ def test_a_single_pair_has_the_test_of_the_table(study_of, baseline):
     values["mean"] = values.pop("mean, ctr")
     values = {label: values[label] for label in pooler.labels}
     data = study_of(numbers(values), [pooler], baseline)
-    summaries = summarise(data)
-    (findings,) = axis_findings(data, summaries)
-    of_table = summaries[0].tests
-    for label in findings.effects[0].labels:
+    (summary,) = summarise(data)
+    (effect,) = axis_effects(data, summary)
+    of_table = summary.tests
+    for label in effect.labels:
         pair = (("first", "en"), (label.label, "en"))
         assert label.judged == of_table[pair]

@@ -88,6 +88,17 @@ def test_without_items_it_is_the_paired_t_test():
     assert result.varying == ("seeds",)
 
 
+@pytest.mark.parametrize("family", [1, 4])
+def test_scores_are_equal_within_the_margin_at_which_a_one_sided_test_rejects(family):
+    a, b = np.random.default_rng(5).normal(size=(2, 40))
+    judged = judge([(-1.0, means([a])), (1.0, means([b]))])
+    tests = corrected(dict.fromkeys(range(family), judged))
+    margin = tests[0].equal_within
+    below = stats.ttest_1samp(b - a, margin, alternative="less").pvalue
+    above = stats.ttest_1samp(b - a, -margin, alternative="greater").pvalue
+    assert max(below, above) == pytest.approx(0.05 / family)
+
+
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_one_seed_or_seeds_that_change_nothing_leave_a_t_test_over_the_items(seeds):
     a, b = np.random.default_rng(5).normal(size=(2, 12))

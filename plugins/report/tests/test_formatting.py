@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import pytest
 from sentbed.protocols import ExpectedRow
 from sentbed_report.formatting import (
@@ -14,6 +15,8 @@ from sentbed_report.formatting import (
     number,
     signed,
 )
+from sentbed_report.study.published_number_comparison import Number
+from sentbed_report.study_page.published_section import met_line
 
 
 @pytest.mark.parametrize(
@@ -72,15 +75,35 @@ def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
 
 
 @pytest.mark.parametrize(
-    ("measured", "met", "verdict"),
+    ("fields", "verdict", "missed"),
     [
-        (82.13, True, "met"),
-        (81.93, True, "met"),
-        (82.14, False, "not met"),
-        (math.nan, False, "not met"),
-        (None, None, "not measured"),
+        ({"found": 82.13}, "met", False),
+        ({"found": 81.93}, "met", False),
+        ({"found": 82.14}, "not met", True),
+        ({"found": math.nan}, "not met", True),
+        ({"found": None}, "not measured", False),
+        ({"found": None, "fits": 2}, "fits 2 scores: ", True),
+        ({"found": 90.0, "tolerance": None}, "to compare", False),
+        ({"found": None, "tolerance": None}, "not measured", False),
+        (
+            {"found": 90.0, "tolerance": None, "contradicted": "a misprint"},
+            "contradicted",
+            False,
+        ),
     ],
 )
-def test_met_is_within_the_tolerance_inclusive(measured, met, verdict):
-    row = ExpectedRow("k", 82.03, 0.1, "", measured)
-    assert (row.met, expected_verdict(row)) == (met, verdict)
+def test_what_was_measured_and_is_not_within_its_tolerance_is_missed(
+    fields, verdict, missed
+):
+    row = ExpectedRow(
+        **{"key": "k", "value": 82.03, "tolerance": 0.1, "source": "", **fields}
+    )
+    assert expected_verdict(row).startswith(verdict)
+    assert Number("cell", row).is_missed == missed
+
+
+def test_only_numbers_with_a_tolerance_are_counted():
+    met = ExpectedRow("k", 82.03, 0.1, "", 82.0)
+    rows = [met, attrs.evolve(met, found=None), attrs.evolve(met, tolerance=None)]
+    assert met_line(rows) == "1 of 2 expected numbers met, 1 not measured"
+    assert met_line(rows[2:]) == "to compare with"

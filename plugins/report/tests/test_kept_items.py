@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import distribution
 
-import attrs
-import numpy as np
 import pytest
 from damage import truncate
 from sentbed import hookimpl, resume, run
@@ -39,17 +37,6 @@ def plugins(toy_points):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     quicken(monkeypatch)
-
-
-def test_a_run_keeps_items(recipe_of, plugins, tmp_path):
-    result = run(recipe_of(NEARNESS), tmp_path / "out", plugins)
-    assert len(list((tmp_path / "out" / "items").iterdir())) == 2
-    scores = [attrs.evolve(score, items=None) for score in result.scores]
-    attached = attach_items(tmp_path / "out", scores)
-    assert [score.items is not None for score in attached] == [True, False, True, False]
-    for kept, measured in zip(attached, result.scores, strict=True):
-        if kept.items and measured.items:
-            np.testing.assert_array_equal(kept.items.x, measured.items.x)
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import attrs
 import numpy as np
@@ -74,7 +75,9 @@ def test_two_runs_are_compared_score_by_score(write_run):
     (line,) = [
         line for line in result.output.splitlines() if line.startswith("two   MR ")
     ]
-    assert line.split("  ")[-1] == "< 0.001 ‡"
+    *_, corrected, margin = re.split("  +", line)
+    assert corrected == "< 0.001 ‡"
+    assert margin == f"{judged['equal_within']:.2f}"
     assert f"+{right(b) - right(a):.2f}, {low:.2f} to {high:.2f}" in line
 
 

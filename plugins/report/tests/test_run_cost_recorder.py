@@ -76,14 +76,11 @@ def test_a_run_records_what_it_took(load, plugins, tmp_path):
     run(recipe, tmp_path / "out", plugins)
     cost = cost_of(tmp_path / "out")
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert cost.shared == {}
-    assert 0 < (cost.own.seconds or 0) <= report["seconds"]
-    assert (cost.own.processor_seconds or 0) > 0
-    assert cost.own.tokens == tokens_of(recipe) > 0
+    assert 0 < (cost.seconds or 0) <= report["seconds"]
+    assert (cost.processor_seconds or 0) > 0
+    assert cost.tokens == tokens_of(recipe) > 0
     # The toy's engine counts no parameters and has no device.
-    assert (
-        cost.own.parameters is cost.own.device_seconds is cost.own.device_memory is None
-    )
+    assert cost.parameters is cost.device_seconds is cost.device_memory is None
 
 
 def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
@@ -93,10 +90,10 @@ def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
     steps.stop = 3
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
-    stopped = cost_of(tmp_path / "out").own
+    stopped = cost_of(tmp_path / "out")
     assert stopped.processor_seconds == 3 * STEP_SECONDS
     resume(tmp_path / "out", recipe, plugins)
-    whole = cost_of(tmp_path / "out").own
+    whole = cost_of(tmp_path / "out")
     # Six steps, of which the third one was taken twice.
     assert steps.steps == 7
     assert whole.processor_seconds == 6 * STEP_SECONDS
@@ -108,7 +105,7 @@ def test_a_second_run_in_the_process_begins_at_zero(load, plugins, tmp_path, ste
     recipe = load(RECIPE)
     for name in ("first", "second"):
         run(recipe, tmp_path / name, plugins)
-        cost = cost_of(tmp_path / name).own
+        cost = cost_of(tmp_path / name)
         assert (cost.processor_seconds, cost.tokens) == (
             6 * STEP_SECONDS,
             tokens_of(recipe),
@@ -126,7 +123,7 @@ def test_a_run_that_failed_records_what_it_took_until_then(
         run(load(RECIPE), tmp_path / "out", plugins)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["status"] == "failed"
-    cost = cost_of(tmp_path / "out").own
+    cost = cost_of(tmp_path / "out")
     assert cost.tokens == 0
     assert (cost.seconds or 0) > 0
 
@@ -174,6 +171,6 @@ def test_device_seconds_count_every_device_beside_the_processor(
     started = Run("r", tmp_path, None, {"engine": engine, "counters": counters})
     recorder.run_started(started)
     _, state = recorder.tracker_state(started) or ("", {})
-    cost = RunCost(**state["own"])
+    cost = RunCost(**state)
     assert cost.device_seconds == seconds
     assert cost.device_memory == (None if seconds is None else 2048.0)

@@ -78,22 +78,6 @@ def test_a_page_has_each_section_that_has_something_and_all_figures():
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize(
-    ("nothing", "missing"),
-    [
-        ({"scores": ()}, ["Scores", PROTOCOLS]),
-        ({"expected": ()}, ["Expected"]),
-        ({"stages": ()}, ["Training"]),
-        ({"scatters": (), "scores": ()}, ["Scores", "Figures", PROTOCOLS]),
-        ({"manifest": {}, "recipe_toml": ""}, ["Record"]),
-    ],
-)
-def test_a_page_has_no_section_that_has_nothing(nothing, missing):
-    left = titles(attrs.evolve(full(), **nothing))
-
-    assert left == [title for title in titles(full()) if title not in missing]
-
-
 def test_no_text_of_a_page_is_read_as_markup():
     text = page_html(run_page(hostile()))
 
@@ -251,15 +235,6 @@ def test_scores_that_differ_in_anything_stand_in_two_rows(other):
     changes = [re.search(r"\| (\S+) \| – \|$", row).group(1) for row in rows]
 
     assert changes == ["+0.500", "–"]
-
-
-def test_there_is_no_change_across_protocols():
-    scores = (
-        score("a", 1.0, "encoder@start", data="old"),
-        score("a", 9.0, data="new"),
-    )
-
-    assert "+8.00" not in markdown(scores=scores)
 
 
 def test_intervals_of_scores_and_of_their_changes_stand_beside_them():

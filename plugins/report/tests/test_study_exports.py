@@ -41,43 +41,6 @@ def summary(data):
     return table
 
 
-def test_every_score_of_every_seed_is_a_row(data):
-    frame = study_frame(data)
-
-    assert len(frame) == 2 * 2 * 2
-
-    row = frame.iloc[0].to_dict()
-
-    assert row.pop("score") == data.cells[0].runs[0].scores[0]
-    assert len(row.pop("protocol_hash")) == 12
-    assert row == {
-        "cell": "first",
-        "pooler": "first",
-        "seed": 1,
-        "encoder": "en",
-        "evaluator": "transfer",
-        "protocol": "p",
-        "split": "test",
-        "task": "MR",
-        "metric": "accuracy",
-        "value": 50.0,
-        "direction": "higher",
-        "degenerate": "",
-        "axis": "",
-    }
-
-
-@pytest.mark.parametrize("name", ["split", "score", "axis"])
-def test_an_axis_with_the_name_of_another_column_has_a_column_of_its_own(
-    study_of, name
-):
-    frame = study_frame(study_of(NUMBERS, [AxisInfo(name, ("first", "mean"))]))
-
-    assert frame.columns.is_unique
-    assert [*frame[f"axis {name}"].unique()] == ["first", "mean"]
-    assert [*frame["split"].unique()] == ["test"]
-
-
 def test_json_has_everything_and_no_numbers_that_are_not_finite(data, summary):
     results = json.loads(to_json(data, [summary]), parse_constant=pytest.fail)
 

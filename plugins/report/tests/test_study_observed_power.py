@@ -8,7 +8,6 @@ from sentbed_report.statistics.power import smallest_difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.power_section import power_section
 from toy_study import study
 
 
@@ -62,19 +61,3 @@ def test_the_spread_over_items_is_their_mean_variance():
     assert (power.comparisons, power.shares) == (5, 10)
     assert power.spread.item_std == pytest.approx(math.sqrt(sum(variances) / 5))
     assert power.smallest(3) == smallest_difference(power.spread, 3, comparisons=10)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        of_numbers({"base": {1: 70.0}, "cell": {1: 71.0}}),
-        of_numbers(
-            {"base": {1: 70.0, 2: 71.0}, "cell": {1: 71.0, 2: 73.0}}, baseline=None
-        ),
-        of_numbers({"base": {1: 70.0, 2: 71.0}}),
-    ],
-    ids=["one seed", "no baseline", "one cell"],
-)
-def test_without_comparisons_under_two_seeds_nothing_is_known(data):
-    assert observed_power(summarise(data)) == ()
-    assert power_section(data, summarise(data)) is None

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -59,43 +58,6 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
 
 
 # --- the command -------------------------------------------------------------------------------------------
-
-
-def test_three_runs_are_a_table_with_significance_against_the_first(run_of):
-    runs = [
-        *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
-        *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
-    ]
-    result = invoke("compare", *runs)
-    assert result.exit_code == 0
-    assert "a1 (baseline)" in result.output
-    assert "Student's t over items" in result.output
-    line, difference = [
-        line for line in result.output.splitlines() if line.startswith("b1  ")
-    ]
-    assert re.search(r"^b1 +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
-    assert line.endswith("†")
-    assert "* ± " in line
-    assert (
-        "b1 differs from a1 in:\n  encoder.pooler.use: 'mean' -> 'first'"
-        in result.output
-    )
-    document = json.loads(invoke("compare", *runs, "--json").output)
-    assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
-
-
-def test_with_a_directory_tables_and_report_are_written(run_of, tmp_path):
-    out = tmp_path / "out"
-    result = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
-    assert result.exit_code == 0, result.output
-    assert Path(result.output.splitlines()[-1]) == out / "report.html"
-    assert (out / "tables" / "transfer-p.tex").is_file()
-    assert (
-        json.loads((out / "results.json").read_text())["cells"][1]["runs"][0][
-            "directory"
-        ]
-        == "../b"
-    )
 
 
 # --- studies -----------------------------------------------------------------------------------------------

@@ -77,10 +77,6 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make):
         ("AVG", 53.5),
     ]
     assert selection.complete
-    assert (
-        "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds"
-        in selection.sentence
-    )
 
 
 def test_nothing_is_chosen_without_being_asked_for(make):
@@ -139,10 +135,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
         "broken": "a deciding score is not finite",
     }
     # `lacks`, `constant` and `broken` were tried, and are not what it is better than.
-    assert (
-        "so far, the best of 1 cell that can be compared, of 5 that were tried, by the"
-        in selection.sentence
-    )
+    assert selection.compared == 1
 
 
 @pytest.mark.parametrize("decide", [ALL, Decide(tasks=("D-dev",))])
@@ -169,10 +162,9 @@ def test_named_tasks_without_a_common_unit_choose_no_cell(make):
     data = with_fields(data, task="A-dev", metric="alignment", direction="lower")
     selection = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
     assert (selection.cell, selection.scores) == ("", ())
-    assert "no common unit" in selection.reason
     assert (
-        "S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)"
-        in selection.sentence
+        "no common unit, and so no mean: S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)"
+        in selection.reason
     )
     # Without names, the first one says in which unit.
     alone = chosen(data)

@@ -7,7 +7,6 @@ from sentbed_report.score_protocols import evaluation_protocol
 from sentbed_report.study.comparable_scores import comparable_scores
 from sentbed_report.study.measurements import Measurement
 from sentbed_report.study.study_data import CellInfo, CellRun
-from toy_run_report import whitened
 
 ROWS = st.lists(
     st.tuples(
@@ -93,18 +92,3 @@ def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first():
     first, second = tables_of(rows)
     assert first == [("a", "MR"), ("b", "MR"), ("b", "CR"), ("c", "MR"), ("c", "CR")]
     assert second == [("a", "CR")]
-
-
-def test_scores_with_whitening_stay_together_whatever_their_order():
-    """Each task is scored with and without it, one after the other."""
-    plain = [score("MR"), score("CR"), score("TREC")]
-    rows = []
-    for measured_score in plain:
-        rows += [("a", measured_score), ("a", whitened(measured_score))]
-
-    without, whitened_scores = comparable_scores(measured(rows))
-    for measurement in without.measured:
-        assert measurement.score.protocol["encoder"] == {}
-    for measurement in whitened_scores.measured:
-        assert measurement.score.protocol["encoder"] == {"whitening": {"width": 256}}
-    assert len(without.measured) == len(whitened_scores.measured) == 3

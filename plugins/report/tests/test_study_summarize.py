@@ -489,6 +489,52 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of):
     assert (mean.row.fits, expected_verdict(mean.row)) == (1, "met")
 
 
+def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
+    study_of,
+):
+    transfer = {"MR": 70.0, "CR": 80.0, "AVG/accuracy": 75.0}
+    published = {
+        **transfer,
+        "STS12": 60.0,
+        "STSB": 70.0,
+        "SICKR": 80.0,
+        "AVG/spearman": 70.0,
+    }
+    scores = {
+        "MR": 70.0,
+        "CR": 80.0,
+        "STS12/spearman": 60.0,
+        "STSB/spearman": 70.0,
+        "SICKR/spearman": 80.0,
+    }
+    data = study_of(
+        {"a": {1: scores}}, expected={"T": Published({"a": published}, 0.5)}
+    )
+    by_two_evaluators = []
+    for score in data.cells[0].runs[0].scores:
+        evaluator = "sts" if score.metric == "spearman" else score.evaluator
+        by_two_evaluators.append(attrs.evolve(score, evaluator=evaluator))
+    numbers = measured(data, by_two_evaluators)
+    assert list(numbers.items()) == list(published.items())
+
+    # A number of a task that was not run may be of either average.
+    fewer = [score for score in by_two_evaluators if score.task != "STS12"]
+    numbers = measured(data, fewer)
+    assert (numbers["AVG/accuracy"], numbers["AVG/spearman"]) == (None, None)
+
+
+def measured(data, scores):
+    """Key of each published number -> the measured one, where the only run has these scores."""
+    (cell,) = data.cells
+    (run,) = cell.runs
+    run = attrs.evolve(run, scores=tuple(scores))
+    data = attrs.evolve(data, cells=(attrs.evolve(cell, runs=(run,)),))
+    return {
+        number.row.key: number.row.found
+        for number in published_numbers(data, summarise(data))
+    }
+
+
 # --- what says nothing about its encoder ------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from sentbed_studies.axes import (
     baseline_of,
     cell_document,
     combinations,
-    matches,
     read_axes,
 )
 from sentbed_studies.study_config import StudyTable
@@ -75,61 +74,49 @@ def test_labels_are_the_values_as_one_would_write_them(values, labels):
     assert axis(f'path = "p"\nvalues = {values}').labels == labels
 
 
-def test_labels_may_be_given():
-    only_axis = axis(
-        'path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]'
-    )
-    assert only_axis.settings == {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}}
-
-
-def test_an_axis_may_set_several_paths_to_the_same_value():
-    only_axis = axis('path = ["a.b", "c"]\nvalues = [1, 2]')
-    assert only_axis.settings == {"1": {"a.b": 1, "c": 1}, "2": {"a.b": 2, "c": 2}}
-
-
-def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
-    only_axis = axis(
-        'x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }'
-    )
-    assert only_axis.settings == {
-        "x": {"a.b": 1, "c.d": {"use": "u"}},
-        "y": {},
-        "a label": {"d": [1]},
-    }
-
-
 @pytest.mark.parametrize(
-    ("written", "setting"),
+    ("content", "settings"),
     [
-        ("{ encoder.pooler.use = 'x' }", {"encoder.pooler.use": "x"}),
         (
-            "{ encoder = { pooler = { use = 'x' }, max_length = 3 } }",
-            {"encoder.pooler.use": "x", "encoder.max_length": 3},
+            'path = "p"\nvalues = [{ x = 1 }, { x = 2 }]\nlabels = ["one", "two"]',
+            {"one": {"p": {"x": 1}}, "two": {"p": {"x": 2}}},
         ),
         (
-            "{ 'encoder.pooler' = { use = 'x', y = 1 } }",
-            {"encoder.pooler": {"use": "x", "y": 1}},
+            'path = ["a.b", "c"]\nvalues = [1, 2]',
+            {"1": {"a.b": 1, "c": 1}, "2": {"a.b": 2, "c": 2}},
         ),
-        ("{ encoder = { 'pooler.use' = 'x' } }", {"encoder.pooler.use": "x"}),
-        ("{ stage.0.columns = {} }", {"stage.0.columns": {}}),
-        ("{ stage.0.x = [{ y = 1 }] }", {"stage.0.x": [{"y": 1}]}),
+        # The lines of a file are labels after the values.
+        (
+            'path = "p"\nvalues = [{}]\nlabels = ["none"]\nfile = "f.txt"\nlines = 2',
+            {
+                "none": {"p": {}},
+                "1": {"p": {"file": "f.txt", "line": 1}},
+                "2": {"p": {"file": "f.txt", "line": 2}},
+            },
+        ),
+        (
+            'x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }',
+            {"x": {"a.b": 1, "c.d": {"use": "u"}}, "y": {}, "a label": {"d": [1]}},
+        ),
+        # Labels may have the names of keys.
+        (
+            "path = { a = 1 }\nvalues = { a = 2 }",
+            {"path": {"a": 1}, "values": {"a": 2}},
+        ),
+        # A dotted key without quotes is a path, and one in quotes sets the whole table.
+        ("l = { a.b.use = 'x' }", {"l": {"a.b.use": "x"}}),
+        (
+            "l = { a = { b = { use = 'x' }, c = 3 } }",
+            {"l": {"a.b.use": "x", "a.c": 3}},
+        ),
+        ("l = { 'a.b' = { use = 'x', y = 1 } }", {"l": {"a.b": {"use": "x", "y": 1}}}),
+        ("l = { a = { 'b.use' = 'x' } }", {"l": {"a.b.use": "x"}}),
+        ("l = { stage.0.columns = {} }", {"l": {"stage.0.columns": {}}}),
+        ("l = { stage.0.x = [{ y = 1 }] }", {"l": {"stage.0.x": [{"y": 1}]}}),
     ],
 )
-def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_table(
-    written, setting
-):
-    assert axis(f"l = {written}").settings == {"l": setting}
-
-
-def test_the_lines_of_a_file_are_labels_after_the_values():
-    file_axis = axis(
-        'path = "encoder.prompt"\nvalues = [{}]\nlabels = ["none"]\nfile = "data:f.txt"\nlines = 2'
-    )
-    assert file_axis.settings == {
-        "none": {"encoder.prompt": {}},
-        "1": {"encoder.prompt": {"file": "data:f.txt", "line": 1}},
-        "2": {"encoder.prompt": {"file": "data:f.txt", "line": 2}},
-    }
+def test_a_label_sets_values_at_paths(content, settings):
+    assert axis(content).settings == settings
 
 
 def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
@@ -146,11 +133,6 @@ def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
         'large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }\nsmall = {}'
     )
     assert of_labels.paths(recipe) == ("encoder.backbone.model", "encoder.head")
-
-
-def test_a_label_may_have_the_name_of_a_key():
-    only_axis = axis("path = { a = 1 }\nvalues = { a = 2 }")
-    assert only_axis.settings == {"path": {"a": 1}, "values": {"a": 2}}
 
 
 @pytest.mark.parametrize(
@@ -395,14 +377,6 @@ def test_what_is_not_there_is_reported_with_a_suggestion(line, expected):
     assert problems(f"study.{line}\n{TWO}") == [expected]
 
 
-def test_all_that_is_not_there_is_reported_at_once():
-    lines = [
-        'exclude = [{ sise = "small" }, { size = "smal" }]',
-        'ranks = ["x"]',
-    ]
-    assert len(problems("[study]\n" + "\n".join([*lines, TWO]))) == 3
-
-
 # --- baseline and labels -----------------------------------------------------------------------------------
 
 
@@ -411,21 +385,6 @@ def test_the_baseline_has_a_label_on_every_axis_and_one_of_one_label_may_be_left
     table, axes, _ = read(text)
     assert baseline_of(table, axes) == {"size": "large", "lr": "0.3", "only": "x"}
     assert baseline_of(read(TWO)[0], axes) is None
-
-
-@pytest.mark.parametrize(
-    ("entry", "agrees"),
-    [
-        ({}, True),
-        ({"a": "x"}, True),
-        ({"a": ("y", "x")}, True),
-        ({"a": "x", "b": "z"}, False),
-        ({"a": ("y",)}, False),
-        ({"c": "x"}, False),
-    ],
-)
-def test_a_cell_agrees_in_every_axis_that_an_entry_names(entry, agrees):
-    assert matches({"a": "x", "b": "y"}, entry) is agrees
 
 
 def test_a_study_of_more_combinations_than_can_be_run_is_refused_at_once():

@@ -13,6 +13,7 @@ from sentbed.tools import read_document
 from sentbed_studies import paper_recipe_files
 from sentbed_studies.paper_recipe_files import find_papers, papers_in, tables_of
 from sentbed_studies.reproduce_command import reproduce as command
+from toy_plugin import TOWERS
 
 ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "recipes" / "papers"
@@ -92,3 +93,30 @@ def test_a_dry_run_says_what_the_table_takes(tmp_path, monkeypatch):
     assert needs.startswith("It takes the models bert-base-uncased (")
     assert "data that is not here (`sentbed data get senteval`" in needs
     assert not list(tmp_path.iterdir())
+
+
+PUBLISHED = """
+[study]
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+[study.expected."Table 1"]
+tolerance = {tolerance}
+cells = {{ "0.5" = {{ across = 1.0 }}, "0.25" = {{ across = 1.0 }} }}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("installed_toy", "quick")
+@pytest.mark.parametrize(("tolerance", "code"), [(1e9, 0), (1e-9, 1)])
+def test_a_table_is_run_and_its_numbers_decide_the_exit_code(
+    put, tmp_path, tolerance, code
+):
+    put("papers/toy/table-1.toml", TOWERS + PUBLISHED.format(tolerance=tolerance))
+    words = ["toy:table-1", "--only", "lr=0.5", "--out", str(tmp_path / "out")]
+    words += ["--recipes", str(tmp_path / "papers")]
+    result = CliRunner().invoke(command, words, catch_exceptions=False)
+
+    assert result.exit_code == code, result.output
+    assert f"{1 - code} of 1 expected number met" in result.output
+    assert "0.25" not in result.stdout

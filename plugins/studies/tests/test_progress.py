@@ -122,7 +122,6 @@ def test_lines_on_runs_and_the_status_say_what_is_left(study, work, tmp_path):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_terminal_shows_running_cells_below_what_is_printed(
     terminal,
-    work,
     tmp_path,
     monkeypatch,
     capsys,
@@ -132,10 +131,11 @@ def test_a_terminal_shows_running_cells_below_what_is_printed(
         monkeypatch.setenv("TTY_INTERACTIVE", "1")
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setenv("TERM", "xterm")
-    run = tmp_path / work.tasks[0].directory
+    run = tmp_path / "runs" / "key"
     log(run, STAGE, STEP)
-    with locked(lock_of(tmp_path, run)), watching(tmp_path, work) as say:
+    (run / "manifest.json").write_text('{"status": "running", "name": "mean-seed1"}')
+    with locked(lock_of(tmp_path, run)), watching(tmp_path) as say:
         say("a cell has finished [1]")
     printed = capsys.readouterr().err
     assert "a cell has finished [1]" in printed
-    assert ("0.5, seed 1: stage nli: step 2 of 10" in printed) == terminal
+    assert ("mean-seed1: stage nli: step 2 of 10" in printed) == terminal

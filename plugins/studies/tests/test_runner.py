@@ -169,14 +169,6 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     assert scores_of(directory) == scores_of(tmp_path / "alone")
 
 
-def test_shared_stages_leave_one_state_and_no_encoder(study, directory):
-    run_study(keeping(study, "all"), directory, only=ONE_CELL)
-    (shared,) = (directory / "shared").iterdir()
-    assert [path.name for path in (shared / "states").iterdir()] == ["01-00000000"]
-    assert not (shared / "encoder").exists()
-    assert not list((directory / "runs").glob("*/states"))
-
-
 # --- what is run -------------------------------------------------------------------------------------------
 
 

@@ -323,13 +323,6 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 # --- baseline and published numbers ------------------------------------------------------------------------
 
 
-def test_the_baseline_is_the_name_of_its_cell(study):
-    assert (
-        study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline
-        == "0.2, pull"
-    )
-
-
 def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
     study,
 ):

@@ -40,7 +40,7 @@ def run(recipe, out, *words):
     return result
 
 
-def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
+def test_the_answer_of_the_report_is_printed_before_its_path(put, tmp_path):
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put(
@@ -48,14 +48,12 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(put, tmp_path):
         TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"),
     )
     result = run(recipe, tmp_path / "out")
-    *_, sentence = result.stderr.splitlines()
     assert result.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
     chosen = load_study(tmp_path / "out").chosen
     assert chosen is not None
-    assert sentence == chosen.sentence
-    assert sentence.startswith(
-        f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, "
-    )
+    best = result.stderr.partition("\nBest: ")[2].splitlines()[0]
+    assert best.startswith(f"{chosen.cell}: ")
+    assert best.endswith("biased upwards, as the best of 2")
     kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
     assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
     assert "Best" in (tmp_path / "out" / "report.html").read_text()
@@ -90,7 +88,7 @@ def test_a_study_that_is_ended_while_its_report_is_written_says_so(place, monkey
 
     monkeypatch.setattr("sentbed_studies.study_reports.write_study_report", ended)
     result = CliRunner().invoke(main, ["study", "report", str(place)])
-    assert result.stderr.splitlines() == ["interrupted"]
+    assert result.stderr.splitlines()[-1] == "interrupted"
     assert not callable(signal.getsignal(signal.SIGTERM))
 
 
@@ -168,7 +166,7 @@ def test_a_figure_that_cannot_be_drawn_is_an_error(words, code, error, place):
     assert re.search(error, " ".join(lines))
 
 
-def test_a_finished_study_says_so_at_once_and_leaves_its_report(
+def test_a_finished_study_says_so_and_writes_its_report_by_the_table_of_now(
     put, place, monkeypatch
 ):
     def estimate(*_, **__):
@@ -176,21 +174,35 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
 
     monkeypatch.setattr("sentbed_studies.study_plan.largest_memory", estimate)
     recipe = put("study.toml", TOWERS + AXES)
-    report = place / "report.html"
-    written = report.stat().st_mtime_ns
-    cells_written = (place / "study.json").stat().st_mtime_ns
-    output = run(recipe, place).output
+    output = run(recipe, place, "--set", 'study.ranks=["lr"]').output
     assert "4 runs, 4 finished" in output
     assert "nothing was left to run" in output
-    assert output.splitlines()[-1] == str(report)
-    assert report.stat().st_mtime_ns == written
-    assert (place / "study.json").stat().st_mtime_ns == cells_written
-    # A report that is gone, or of another table, is written.
-    report.unlink()
-    run(recipe, place)
-    written = report.stat().st_mtime_ns
-    run(recipe, place, "--set", 'study.ranks=["lr"]')
-    assert report.stat().st_mtime_ns > written
+    assert output.splitlines()[-1] == str(place / "report.html")
+    assert "Superscripts: the rank" in (place / "report.md").read_text()
+
+
+def test_a_watched_study_is_shown_once_and_reported_until_its_runs_have_ended(
+    place, monkeypatch
+):
+    manifest = next(place.glob("runs/*/manifest.json"))
+    finished = manifest.read_text()
+    manifest.write_text(finished.replace('"finished"', '"running"'))
+    reported = []
+    shown = []
+
+    def wait(seconds):
+        reported.append((place / "report.md").read_text())
+        manifest.write_text(finished)
+
+    monkeypatch.setattr("time.sleep", wait)
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    words = ["study", "watch", str(place)]
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+
+    assert result.exit_code == 0
+    assert shown == [(place / "report.html").as_uri()]
+    assert "3 of 4 runs finished" in reported[0]
+    assert "4 of 4 runs finished" in (place / "report.md").read_text()
 
 
 def test_a_study_of_several_workers_leaves_the_handler_of_sigterm_as_it_was(put, place):

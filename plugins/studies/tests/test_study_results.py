@@ -92,14 +92,6 @@ def costing(data):
     return with_runs(data, with_costs)
 
 
-def test_costs_stand_beside_the_scores_of_their_run(data):
-    frame = LoadedStudy(costing(data)).scores
-    costs = frame[frame.axis == "cost"]
-    assert len(costs) == 3 * 5
-    tokens = costs[costs.task == "tokens"]
-    assert [*tokens.value] == [10.0, 20.0, 10.0, 20.0, 10.0]
-
-
 @pytest.mark.parametrize(
     "name",
     ["pooler", "mean", "seed", "status", "std"],

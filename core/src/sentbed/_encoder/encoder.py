@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 
 from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import Progress, encode, require_texts
-from sentbed._encoder.evaluated_encoder import EncodeBar, EvaluatedEncoder
+from sentbed._encoder.evaluated_encoder import EvaluatedEncoder
 from sentbed._encoder.prompt_tokenizer import PromptTokenizer
 from sentbed._encoder.saved_encoder import (
     BACKBONE,
@@ -223,12 +223,6 @@ class Encoder(TextEncoder):
         return (
             f"<Encoder {recipe.backbone.name}, {recipe.pooler.name}: {self.width} dimensions, "
             f"at most {recipe.max_length} tokens, on {self.engine.device}>"
-        )
-
-    def __reduce__(self) -> NoReturn:
-        """Raise `SentbedError`: an engine and its tokenizer live in one process."""
-        raise SentbedError(
-            "an encoder can be neither pickled nor copied; `save` it, and `Encoder.load` it where it is needed"
         )
 
     @property
@@ -488,10 +482,7 @@ class Encoder(TextEncoder):
         if prepared is None:
             prepared = evaluator.prepare()
 
-        bar = None
-        if isinstance(prepared, Prepared):
-            bar = EncodeBar(prepared.size)
-        first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store, bar)
+        first_encoder = EvaluatedEncoder(self, evaluator.name, progress, store)
         second_encoder = None
         protocol = self.protocol()
         second_protocol: dict[str, Any] = {}

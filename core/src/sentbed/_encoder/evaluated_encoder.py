@@ -26,16 +26,6 @@ _ANY_SIDE = "text"
 
 
 @attrs.define(eq=False)
-class EncodeBar:
-    """Counts the texts that have been encoded, over all lists of texts of an evaluation."""
-
-    total: int
-    """Number of texts in all lists."""
-    done: int = 0
-    """Number of texts that have been encoded."""
-
-
-@attrs.define(eq=False)
 class EvaluatedEncoder(TextEncoder):
     """An encoder with progress, a vector store, and the prompts that its texts have had."""
 
@@ -44,8 +34,6 @@ class EvaluatedEncoder(TextEncoder):
     """Name of the evaluator. It is the type of tasks that do not set a type."""
     report_progress: PartProgress | None = None
     store: VectorStore | None = None
-    bar: EncodeBar | None = None
-    """Counts the texts over all lists; if None, each list is counted by itself."""
     task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
     """Prompts that the texts of each task had, by side, if the recipe has `task_prompts`; for protocols."""
     spaces: dict[object, Any] = attrs.field(factory=dict, init=False)
@@ -109,17 +97,17 @@ class EvaluatedEncoder(TextEncoder):
 
     def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Encoded:
         encoder = self._for_task(task)
-        bar = self.bar or EncodeBar(len(texts))
-        done_afterwards = bar.done + len(texts)
+        done = 0
 
         def advance(count: int) -> None:
-            bar.done += count
-            self.progress("encode", min(bar.done, bar.total), bar.total)
+            nonlocal done
+            done += count
+            self.progress("encode", done, len(texts))
 
         vectors = self._vectors(encoder, texts, advance)
-        # A store encodes a text once that occurs several times.
-        if bar.done < done_afterwards:
-            advance(done_afterwards - bar.done)
+        if done < len(texts):
+            # A store encodes a text once that occurs several times.
+            advance(len(texts) - done)
         return vectors
 
     def _vectors(

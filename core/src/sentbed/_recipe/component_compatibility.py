@@ -17,7 +17,6 @@ from sentbed.protocols import (
     Output,
     Pooler,
     Prompt,
-    ResolvedPrompt,
     Runtime,
     Template,
     Transform,
@@ -112,13 +111,6 @@ def _misfits_of_prompts(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt)
-        resolved = _resolved(encoder, prompt)
-        if resolved is not None and INSTRUCTION in str(resolved.template):
-            yield (
-                "prompt",
-                f"the template {str(resolved.template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
-                "spell the instruction out, or put the prompt into `task_prompts`",
-            )
 
 
 def _reasons(needs: frozenset[str]) -> str:
@@ -204,8 +196,12 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[KeyPath, str]]:
 def _prompt_misfits(
     encoder: EncoderRecipe,
     prompt: Prompt | None,
+    of_task: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield a key and a message for each problem that a prompt has with the backbone and the pooler."""
+    """Yield a key and a message for each problem that a prompt has with the backbone and the pooler.
+
+    `of_task` says whether it is one of `task_prompts`.
+    """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs = pooler.needs
     try:
@@ -229,6 +225,19 @@ def _prompt_misfits(
             )
         return
 
+    if of_task and not resolved.is_prefix:
+        yield (
+            "prompt",
+            "it is more than a text before the sentence; end its template with `{text}`, and give it neither "
+            "text rules (`normalizer`) nor `layers`",
+        )
+        return
+    if not of_task and INSTRUCTION in str(resolved.template):
+        yield (
+            "prompt",
+            f"the template {str(resolved.template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
+            "spell the instruction out, or put the prompt into `task_prompts`",
+        )
     if resolved.layers:
         for message in _misfits_of_layers(encoder, resolved.layers):
             yield "prompt", message
@@ -314,23 +323,5 @@ def _task_prompt_misfits(
             "take `task_prompts` out"
         )
     for key, prompt in task_prompts.items():
-        if prompt.layers is not None:
-            yield f"the prompt of `{key}` chooses `layers`; only the encoder's `prompt` can"
-            continue
-        for _, message in _prompt_misfits(encoder, prompt):
+        for _, message in _prompt_misfits(encoder, prompt, of_task=True):
             yield f"the prompt of `{key}`: {message}"
-        resolved = _resolved(encoder, prompt)
-        if resolved is not None and not resolved.is_prefix:
-            yield (
-                f"the prompt of `{key}` is more than a text before the sentence; end its template with "
-                "`{text}`, and give it no text rules (`normalizer`)"
-            )
-
-
-def _resolved(encoder: EncoderRecipe, prompt: Prompt | None) -> ResolvedPrompt | None:
-    """Return a prompt as it is used; None if there is no text around a sentence, or the prompt is invalid."""
-    try:
-        return encoder.resolved(prompt)
-    except SentbedError:
-        # `_prompt_misfits` reports an invalid prompt.
-        return None

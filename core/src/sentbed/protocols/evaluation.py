@@ -354,11 +354,6 @@ class Prepared:
     The run warns of them.
     """
 
-    @property
-    def size(self) -> int:
-        """Number of texts to encode."""
-        return sum(map(len, self.lists.values()))
-
     def evaluate(
         self, encoder: TextEncoder, second: TextEncoder | None = None
     ) -> Evaluation:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed import Encoder
+from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import sha256
+from sentbed.helpers import atomic_file, read_json, sha256, write_atomic
 from sentbed.protocols import Runtime
 from sentbed.tools import (
     Plugins,
@@ -22,36 +23,28 @@ from sentbed.tools import (
     load_plugins,
     locked,
     naming_components,
+    plain,
     saved_recipe,
 )
-from sentbed_common import TaskPool, is_locked
+from sentbed_common import TaskPool
 from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.component_releases import component_releases
 from sentbed_corpus.encoding_request import Request
-from sentbed_corpus.input_files import (
-    Shard,
-    find_files,
-    kind_of,
-    require_pyarrow,
-)
-from sentbed_corpus.input_rows import read_shard
-from sentbed_corpus.input_shards import cut
-from sentbed_corpus.manifest import FILE, Manifest, differences, request_table
+from sentbed_corpus.input_texts import find_inputs, input_texts
+from sentbed_corpus.progress import Advance, Bar, no_bar
 from sentbed_corpus.task_prompt import require_prompt, under_prompt
-from sentbed_corpus.vector_writer import (
-    VECTORS,
-    VECTORS_COLUMN,
-    is_whole,
-    shard_file,
-    write_shard,
-)
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MANIFEST = "corpus.json"
+"""File in the corpus directory with the inputs, the settings and the encoder of its vectors."""
+VECTORS = "vectors"
+"""Subdirectory for the files of the shards."""
 LOCK = ".lock"
 """Lock file in the corpus directory; the process that writes into the directory holds it."""
-
-Advance: TypeAlias = Callable[[int], object]
-"""Function that is called with the number of rows finished since its last call."""
 
 
 @attrs.frozen
@@ -59,11 +52,29 @@ class Summary:
     """Result of encoding a corpus."""
 
     rows: int
-    width: int
     shards: int
     encoded: int
     """Number of rows that this call encoded; the other rows were encoded before."""
     seconds: float
+
+
+@attrs.frozen
+class Shard:
+    """Consecutive rows of one input, which are encoded together."""
+
+    number: int
+    """Index of the shard among the shards of all inputs, from 0."""
+    location: str
+    first: int
+    """Index of the first row within the input, from 0."""
+    rows: int
+
+    def __str__(self) -> str:
+        return f"rows {self.first + 1} to {self.first + self.rows} of {self.location}"
+
+    def file(self, output: Path) -> Path:
+        """Return the file of its vectors; sorting by name gives the order of the shards."""
+        return output / VECTORS / f"part-{self.number:07d}.npy"
 
 
 def encode_corpus(
@@ -72,14 +83,11 @@ def encode_corpus(
     *,
     overwrite: bool = False,
     say: Callable[[str], object] = lambda _: None,
-    bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(
-        lambda _: None
-    ),
+    bar: Bar = no_bar,
 ) -> Summary:
     """Encode a corpus into `request.output`; shards that exist for the same request are kept.
 
-    `say` is called with messages for the user. `bar(rows)` is a context manager that shows the progress up to
-    `rows` rows; it yields the function that is called with the number of newly finished rows.
+    `executor` encodes the shards; without one, this process does. `say` is called with messages for the user.
 
     Raises:
         RunError: if the directory has files of something else, or has vectors of another request and `overwrite`
@@ -89,249 +97,296 @@ def encode_corpus(
     """
     plugins = load_plugins()
     runtime = component_of(Runtime, request.runtime, plugins, "runtime")
-    parts = _plugins_of(request, runtime, plugins)
-    if is_locked(request.output / LOCK):
-        raise _busy(request.output)
-    planned, previous = _planned(request, parts, overwrite)
-    executor = executor or executor_of("local", {}, plugins, say)
-    with _alone(request.output):
-        if overwrite:
-            # The manifest is removed first, since it marks shards as complete.
-            (request.output / FILE).unlink(missing_ok=True)
-            shutil.rmtree(request.output / VECTORS, ignore_errors=True)
-        elif Manifest.read(request.output) != previous:
-            raise _busy(request.output)
-        return _encode_missing(request, runtime, planned, previous, executor, say, bar)
-
-
-def _encode_missing(
-    request: Request,
-    runtime: Runtime,
-    planned: Manifest,
-    previous: Manifest | None,
-    executor: TaskPool,
-    say: Callable[[str], object],
-    bar: Callable[[int], AbstractContextManager[Advance]],
-) -> Summary:
-    """Encode the shards of `planned` that are missing or damaged."""
-    # Paths are absolute, as workers may have another working directory.
-    encoder = Path(request.encoder).resolve()
-    absolute = attrs.evolve(
-        request, encoder=str(encoder), output=request.output.resolve()
-    )
-    encoding = Encoding(absolute, runtime)
-    state = planned
-    missing = list(planned.shards)
-    # Until the manifest has the encoder's description, it is unknown which encoder made a shard.
-    if previous is not None and previous.how is not None:
-        state = attrs.evolve(planned, how=previous.how)
-        missing = []
-        for shard in state.shards:
-            if not is_whole(encoding.file(shard), shard.rows, request):
-                missing.append(shard)
-
-    if len(missing) < len(planned.shards):
-        finished = len(planned.shards) - len(missing)
-        say(
-            f"{finished} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode"
-        )
-    state.write(request.output)
-
-    rows = sum(shard.rows for shard in missing)
-    started = time.perf_counter()
-    with bar(rows) as advance:
-        state = _run_tasks(state, missing, encoding, executor, advance)
-    seconds = time.perf_counter() - started
-
-    # Killed workers leave partial files.
-    for partial_file in (request.output / VECTORS).glob(".part-*"):
-        partial_file.unlink(missing_ok=True)
-
-    attrs.evolve(state, complete=True).write(request.output)
-    width: int = (state.how or {})["width"]
-    return Summary(state.rows, width, len(state.shards), rows, seconds)
-
-
-def _busy(output: Path) -> RunError:
-    return RunError(
-        f"another process is at work on `{output}`; let it end, or choose another directory (several workers "
-        "of one command are `--workers`)"
-    )
-
-
-@contextmanager
-def _alone(output: Path) -> Iterator[None]:
-    """Lock a corpus directory. Raises `RunError` if another process has locked it."""
-    with locked(output / LOCK) as free:
-        if not free:
-            raise _busy(output)
-        yield
-
-
-def _run_tasks(
-    state: Manifest,
-    missing: Sequence[Shard],
-    encoding: Encoding,
-    executor: TaskPool,
-    advance: Advance,
-) -> Manifest:
-    """Encode the missing shards; return the manifest, which then has the encoder's description."""
-    left = len(missing)
-    try:
-        with closing(executor.run(encoding, missing)) as results:
-            for shard, how in results:
-                if state.how is None:
-                    state = attrs.evolve(state, how=how)
-                    state.write(encoding.request.output)
-                _require_same(shard, how, state.how, encoding)
-                advance(shard.rows)
-                left -= 1
-    except BaseException as error:
-        total = len(state.shards)
-        if left < total:
-            error.add_note(
-                f"{total - left} of {total} shards are finished and stay; the same command does the rest"
-            )
-        raise
-
-    return state
-
-
-def _planned(
-    request: Request,
-    parts: Mapping[str, str],
-    overwrite: bool,
-) -> tuple[Manifest, Manifest | None]:
-    """Return the manifest of the request, and the manifest in the directory.
-
-    The latter is None if there is none, or if it is to be overwritten.
-    """
-    if VECTORS_COLUMN in request.keep:
-        raise DataError(
-            f"`{VECTORS_COLUMN}` is the column of the vectors; keep other columns, or rename this one"
-        )
-    if request.format == "parquet":
-        require_pyarrow()
-    elif request.keep:
-        raise DataError(
-            "`.npy` files hold vectors only; keep columns with the format `parquet`"
-        )
-
     output = request.output
-    if output.exists() and not (output / FILE).is_file() and not _is_empty(output):
+    _require_own_directory(output)
+    settings = _settings(request, runtime, plugins)
+    inputs, shards = _cut(request)
+    contents = [[entry["rows"], entry["sha256"]] for entry in inputs]
+    manifest: dict[str, Any] = {
+        "request": {**settings, "inputs": contents},
+        "inputs": inputs,
+        "rows": sum(shard.rows for shard in shards),
+        "encoder": None,
+    }
+    # Workers may have another working directory.
+    absolute = attrs.evolve(
+        request,
+        encoder=str(Path(request.encoder).absolute()),
+        output=output.absolute(),
+    )
+    encoding = ShardEncoding(absolute, runtime)
+
+    with locked(output / LOCK) as is_free:
+        if not is_free:
+            raise RunError(
+                f"another process is at work on `{output}`; let it end, or choose another directory (several "
+                "workers of one command are `--workers`)"
+            )
+        if overwrite:
+            # The manifest is removed first: without it, nobody takes the shards for vectors of this request.
+            (output / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(output / VECTORS, ignore_errors=True)
+        previous = read_manifest(output)
+        if previous is not None:
+            _require_same_request(output, previous["request"], manifest["request"])
+            manifest["encoder"] = previous["encoder"]
+        write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
+
+        missing = [shard for shard in shards if not shard.file(output).is_file()]
+        finished = len(shards) - len(missing)
+        if finished:
+            say(
+                f"{finished} of {len(shards)} shards are there; {len(missing) or 'none'} to encode"
+            )
+        rows = sum(shard.rows for shard in missing)
+        started = time.perf_counter()
+        executor = executor or executor_of("local", {}, plugins, say)
+        with bar(rows, "encode") as advance:
+            protocol = _encode_shards(missing, encoding, executor, advance, finished)
+        seconds = time.perf_counter() - started
+
+        # Killed workers leave partial files.
+        for partial_file in (output / VECTORS).glob(".part-*"):
+            partial_file.unlink(missing_ok=True)
+        if protocol is not None:
+            manifest["encoder"] = protocol
+            write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
+
+    return Summary(manifest["rows"], len(shards), rows, seconds)
+
+
+def encode_array(request: Request, bar: Bar = no_bar) -> tuple[int, int]:
+    """Encode all texts of the inputs into one `.npy` file, `request.output`; return its shape.
+
+    Texts and vectors are held in memory. The file gets its name when it is complete.
+
+    Raises:
+        DataError: if an input cannot be used, or there is no text.
+        RunError: if a vector is not finite, or the file cannot be written.
+    """
+    texts: list[str] = []
+    for location in find_inputs(request.inputs):
+        texts.extend(input_texts(location, request.column))
+    _require_some(len(texts), request.inputs)
+    encoder = _loaded_encoder(request, request.runtime)
+    with naming_components(encoder.recipe), bar(len(texts), "encode") as advance:
+        vectors = encoder.encode(texts, progress=advance)
+    _write(request.output, vectors, request.dtype)
+    rows, width = vectors.shape
+    return rows, width
+
+
+def read_manifest(directory: Path) -> dict[str, Any] | None:
+    """Return the manifest in a corpus directory; None if there is none. Raises `RunError` if it is damaged."""
+    file = directory / MANIFEST
+    if not file.is_file():
+        return None
+    try:
+        manifest: dict[str, Any] = read_json(file)
+    except (OSError, ValueError) as error:
         raise RunError(
-            f"`{output}` has other files than the vectors of a corpus; choose another place"
-        )
-
-    previous = None
-    if not overwrite:
-        previous = Manifest.read(output)
-    planned = _cut(request, parts)
-    if previous is None:
-        return planned, None
-    changes = sorted(differences(previous, planned))
-    if changes:
-        raise RunError(
-            f"`{output}` has vectors of another request: {'; '.join(changes)}; choose another "
-            "directory, or start again with `--overwrite`"
-        )
-    return planned, previous
+            f"`{file}` is damaged ({error}); start again with `--overwrite`"
+        ) from error
+    return manifest
 
 
-def _is_empty(output: Path) -> bool:
-    """Whether a directory is empty, except for the lock of a command that ended before it wrote anything."""
-    return output.is_dir() and all(path.name == LOCK for path in output.iterdir())
+def _require_own_directory(output: Path) -> None:
+    """Raise `RunError` if a path is a file, or a directory with other files than those of a corpus."""
+    if not output.exists() or (output / MANIFEST).is_file():
+        return
+    # A command that ends before it writes anything leaves its lock.
+    if output.is_dir() and all(path.name == LOCK for path in output.iterdir()):
+        return
+    raise RunError(
+        f"`{output}` has other files than the vectors of a corpus; choose another place"
+    )
 
 
-def _cut(request: Request, parts: Mapping[str, str]) -> Manifest:
-    """Return the manifest of the request, for which all files are read."""
-    files = find_files(request.inputs, request.output)
-    for file in files:
-        kind_of(file)
-
-    sources = []
-    shards: list[Shard] = []
-    for file in files:
-        source, shards_of_file = cut(
-            file, request.shard_rows, request.column, request.keep
-        )
-        sources.append(source)
-        for shard in shards_of_file:
-            shards.append(attrs.evolve(shard, number=len(shards)))
-
-    if not shards:
-        raise DataError(
-            "the input is empty, expected one text per row", ", ".join(request.inputs)
-        )
-    table = request_table(request, sha256(Path(request.encoder)), parts)
-    return Manifest(table, tuple(shards), tuple(sources))
-
-
-def _plugins_of(
+def _settings(
     request: Request,
     runtime: Runtime,
     plugins: Plugins,
-) -> dict[str, str]:
-    """Return the plugin releases of backbone, pooler and runtime; another release may give other vectors."""
+) -> dict[str, Any]:
+    """Return all that determines the vectors of given texts, as JSON data.
+
+    Raises:
+        RunError: if the encoder does not have the prompt.
+    """
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     require_prompt(recipe, request.prompt)
-    return component_releases(recipe, runtime, plugins)
+    settings: dict[str, Any] = plain(
+        {
+            "sentbed": __version__,
+            "plugins": component_releases(recipe, runtime, plugins),
+            "encoder": sha256(Path(request.encoder)),
+            "runtime": request.runtime,
+            "prompt": request.prompt,
+            "instruction": request.instruction,
+            "dtype": request.dtype,
+            "shard_rows": request.shard_rows,
+        }
+    )
+    return settings
+
+
+def _cut(request: Request) -> tuple[list[dict[str, Any]], list[Shard]]:
+    """Return location, rows and hash of each input, and all shards.
+
+    Every text is read once, so that a row that cannot be used is found before hours of work.
+    """
+    inputs = []
+    shards: list[Shard] = []
+    for location in find_inputs(request.inputs):
+        rows = 0
+        digest = hashlib.sha256()
+        for text in input_texts(location, request.column):
+            rows += 1
+            # No text has a NUL.
+            digest.update(text.encode() + b"\0")
+        inputs.append({"path": location, "rows": rows, "sha256": digest.hexdigest()})
+        for first in range(0, rows, request.shard_rows):
+            rows_of_shard = min(request.shard_rows, rows - first)
+            shards.append(Shard(len(shards), location, first, rows_of_shard))
+    _require_some(len(shards), request.inputs)
+    return inputs, shards
+
+
+def _require_some(texts: int, inputs: Sequence[str]) -> None:
+    """Raise `DataError` if there are no texts."""
+    if not texts:
+        raise DataError(
+            "the input is empty, expected one text per row; name another file",
+            ", ".join(inputs),
+        )
+
+
+def _require_same_request(
+    output: Path,
+    previous: dict[str, Any],
+    request: dict[str, Any],
+) -> None:
+    """Raise `RunError` if a directory has the vectors of another request."""
+    changes = []
+    for key, value in request.items():
+        before = previous.get(key)
+        if before != value and key in ("encoder", "inputs"):
+            changes.append(f"`{key}` has changed")
+        elif before != value:
+            changes.append(f"`{key}` was {before!r} and is {value!r}")
+    if changes:
+        raise RunError(
+            f"`{output}` has vectors of another request: {'; '.join(changes)}; choose another directory, or "
+            "start again with `--overwrite`"
+        )
+
+
+def _encode_shards(
+    missing: Sequence[Shard],
+    encoding: ShardEncoding,
+    executor: TaskPool,
+    advance: Advance,
+    finished: int,
+) -> dict[str, Any] | None:
+    """Encode the missing shards; return the encoder's protocol, None if no shard is missing."""
+    protocol = None
+    total = finished + len(missing)
+    try:
+        with closing(executor.run(encoding, missing)) as results:
+            for shard, described in results:
+                protocol = described
+                advance(shard.rows)
+                finished += 1
+    except BaseException as error:
+        if finished:
+            error.add_note(
+                f"{finished} of {total} shards are finished and stay; the same command does the rest"
+            )
+        raise
+    return protocol
 
 
 @attrs.frozen
-class Encoding:
+class ShardEncoding:
     """Start function of a worker: it loads the encoder and returns the function that encodes a shard."""
 
     request: Request
     runtime: Runtime
 
-    def file(self, shard: Shard) -> Path:
-        """Return the output file of a shard."""
-        return shard_file(self.request.output, shard.number, self.request.format)
-
     def __call__(self, threads: int | None) -> Callable[[Shard], dict[str, Any]]:
-        """Load the encoder; return the function that encodes a shard."""
+        """Load the encoder, which uses at most `threads` threads."""
         runtime = self.runtime
         if threads is not None:
             runtime = runtime.with_threads(threads)
-        trust = self.request.trust_remote_code
-        encoder = Encoder.load(self.request.encoder, runtime, trust_remote_code=trust)
-        encoder = under_prompt(encoder, self.request.prompt, self.request.instruction)
-        return partial(self._encode_shard, encoder)
-
-    def _encode_shard(
-        self,
-        encoder: Encoder,
-        shard: Shard,
-    ) -> dict[str, Any]:
-        """Encode a shard into its file; return the encoder's description."""
-        request = self.request
-        texts, kept = read_shard(shard, request.column, request.keep)
-        with naming_components(encoder.recipe):
-            vectors = encoder.encode(texts)
-        write_shard(self.file(shard), vectors, kept, request, shard)
-
-        # The description is compared with one that was read from the manifest, so it is made JSON data.
-        description = {"width": encoder.width, **encoder.protocol()}
-        text = json.dumps(description, default=str)
-        described: dict[str, Any] = json.loads(text)
-        return described
+        encoder = _loaded_encoder(self.request, runtime)
+        return ShardEncoder(encoder, self.request).encode
 
 
-def _require_same(
-    shard: Shard,
-    how: Mapping[str, Any],
-    before: Any,
-    encoding: Encoding,
+@attrs.define
+class ShardEncoder:
+    """Encodes shards in one worker.
+
+    A worker is usually given the shards of an input in their order, so it goes on reading where the last shard
+    ended.
+    """
+
+    encoder: Encoder
+    request: Request
+    _location: str = ""
+    _texts: Iterator[str] = attrs.field(factory=lambda: iter(()))
+    _row: int = 0
+    """Number of rows of `_texts` that were read."""
+
+    def encode(self, shard: Shard) -> dict[str, Any]:
+        """Encode a shard into its file; return the encoder's protocol, with the width of its vectors."""
+        texts = self._read(shard)
+        with naming_components(self.encoder.recipe):
+            vectors = self.encoder.encode(texts)
+        file = shard.file(self.request.output)
+        _write(file, vectors, self.request.dtype, f"{shard}: ")
+        protocol: dict[str, Any] = plain(self.encoder.protocol())
+        return {"width": self.encoder.width, **protocol}
+
+    def _read(self, shard: Shard) -> list[str]:
+        """Return the texts of a shard."""
+        if shard.location != self._location or shard.first < self._row:
+            self._location = shard.location
+            self._texts = input_texts(shard.location, self.request.column)
+            self._row = 0
+        skipped = shard.first - self._row
+        texts = list(islice(self._texts, skipped, skipped + shard.rows))
+        self._row = shard.first + shard.rows
+        if len(texts) != shard.rows:
+            raise DataError(
+                "the input has changed while it was encoded; start again",
+                shard.location,
+            )
+        return texts
+
+
+def _loaded_encoder(request: Request, runtime: Any) -> Encoder:
+    """Return the encoder of a request on a runtime, with the request's prompt."""
+    encoder = Encoder.load(
+        request.encoder, runtime, trust_remote_code=request.trust_remote_code
+    )
+    return under_prompt(encoder, request.prompt, request.instruction)
+
+
+def _write(
+    file: Path,
+    vectors: NDArray[np.float32],
+    dtype: str,
+    place: str = "",
 ) -> None:
-    """If a shard's encoder differs from that of earlier shards, remove the shard's file and raise `RunError`."""
-    changes = []
-    for key in sorted({*how, *before}):
-        if how.get(key) != before.get(key):
-            changes.append(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}")
-    if changes:
-        encoding.file(shard).unlink(missing_ok=True)
+    """Write vectors as an array of numbers of a type. Raises `RunError` if one of them is not finite then."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        array = vectors.astype(dtype, copy=False)
+    if not np.isfinite(array).all():
+        limit = np.finfo(array.dtype).max
         raise RunError(
-            f"{shard}: the encoder reports {', '.join(changes)}; set `precision`, and use the same versions "
-            "on all machines"
+            f"{place}the vectors have NaN, infinite values or values above {limit:.6g}, the largest of {dtype}; "
+            "look at the encoder's weights and precision"
         )
+    with atomic_file(file) as stream:
+        np.save(stream, array)

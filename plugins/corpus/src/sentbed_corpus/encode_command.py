@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 from sentbed.tools import Document, apply_overrides, set_option, trust_option
 
+if TYPE_CHECKING:
+    from sentbed_corpus import Request
+
 FILE_ENDING = ".npy"
-NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
-"""Endings of file names that `--output` refuses: it names a `.npy` file or a directory."""
 
 
 @click.command()
@@ -23,14 +23,15 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     required=True,
     multiple=True,
     metavar="PATH|-",
-    help="A file, a directory or a quoted pattern; may be repeated. By their endings: .txt (one sentence a "
-    "line), .jsonl, both also with .gz, .parquet. `-` is standard input.",
+    help="A file, a directory or a quoted pattern; may be repeated. By their endings: .txt (one text a line), "
+    ".csv, .tsv, .jsonl, all also with .gz, .parquet, .arrow. `hub:OWNER/NAME` is a data set. "
+    "`-` is standard input.",
 )
 @click.option(
     "--output",
     required=True,
     type=click.Path(),
-    help="A .npy file, float32, for the lines of one text file; else a directory.",
+    help="A .npy file, which is encoded in memory; else a directory of shards.",
 )
 @click.option(
     "--runtime",
@@ -48,14 +49,7 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     "--column",
     default="text",
     show_default=True,
-    help="Where .jsonl and .parquet have the text.",
-)
-@click.option(
-    "--format",
-    type=click.Choice(["npy", "parquet"]),
-    default="npy",
-    show_default=True,
-    help="Format of the shards: npy is read by `sentbed_corpus.open_vectors`, parquet has a column `vector`.",
+    help="Where tables have the text.",
 )
 @click.option(
     "--dtype",
@@ -63,12 +57,6 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     default="float32",
     show_default=True,
     help="Type of the vectors' numbers.",
-)
-@click.option(
-    "--keep",
-    default="",
-    metavar="COLUMN,...",
-    help="Columns to copy beside the vectors (parquet).",
 )
 @click.option(
     "--shard-rows",
@@ -125,10 +113,7 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     help="What stands for `{instruction}` in that prompt.",
 )
 @trust_option
-@click.pass_context
 def encode(
-    ctx: click.Context,
-    /,
     encoder: str,
     sources: Sequence[str],
     output: str,
@@ -143,18 +128,11 @@ def encode(
         raise click.UsageError(
             "`--instruction` stands in a prompt: name it with `--prompt`"
         )
-    table = _runtime_table(options)
-    if output.lower().endswith(NO_OUTPUT) and not Path(output).is_dir():
-        stem = output[: output.rindex(".")]
-        raise click.UsageError(
-            f"`{output}` would be one file, found in `--output`; a `{FILE_ENDING}` file takes the lines of "
-            f"one text file, anything else goes into a directory: `--output {stem} --format parquet` writes "
-            f"Parquet files into `{stem}`"
-        )
+    request = _request(encoder, sources, output, options)
     if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
-        _encode_lines(ctx, encoder, sources, output, table, options)
+        _encode_array(request, options)
     else:
-        _encode_corpus(encoder, sources, output, table, options)
+        _encode_corpus(request, options)
 
 
 def _runtime_table(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -173,105 +151,57 @@ def _runtime_table(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return runtime
 
 
-def _encode_lines(
-    ctx: click.Context,
+def _request(
     encoder: str,
     sources: Sequence[str],
     output: str,
-    table: Mapping[str, Any],
     options: Mapping[str, Any],
-) -> None:
-    from sentbed_corpus.encode_lines import encode_lines
+) -> Request:
+    from sentbed_corpus import Request
 
-    accepted = (
-        "ctx",
-        "encoder",
-        "sources",
-        "output",
-        "runtime",
-        "precision",
-        "overrides",
-        "prompt",
-        "instruction",
-        "trust_remote_code",
-    )
-    refused = []
-    for parameter in ctx.command.params:
-        origin = ctx.get_parameter_source(parameter.name or "")
-        if parameter.name not in accepted and origin == ParameterSource.COMMANDLINE:
-            refused.append(parameter.opts[0])
-
-    for source in sources:
-        if source.lower().endswith((".gz", ".jsonl", ".parquet")):
-            refused.append(f"`{source}`")
-
-    if len(sources) > 1:
-        refused.append("several inputs")
-    if refused:
-        raise click.UsageError(
-            f"a `{FILE_ENDING}` file takes the lines of one text file, found {refused[0]}; "
-            "name a directory with `--output`"
-        )
-    rows, width = encode_lines(
-        encoder,
-        table,
-        sources[0],
-        Path(output),
-        options["trust_remote_code"],
-        options["prompt"],
-        options["instruction"],
-    )
-    click.echo(f"{output}: {rows} x {width}", err=True)
-
-
-def _encode_corpus(
-    encoder: str,
-    sources: Sequence[str],
-    output: str,
-    table: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
-    from functools import partial
-
-    from sentbed.helpers import Stop
-    from sentbed.tools import load_plugins
-    from sentbed_jobs.executor_lookup import executor_of
-
-    from sentbed_corpus import Request, encode_corpus
-    from sentbed_corpus.encode_lines import bar
-    from sentbed_corpus.plurals import count
-
-    if "-" in sources:
-        raise click.UsageError(
-            f"standard input can be encoded into a `{FILE_ENDING}` file only: it cannot be read again"
-        )
-    local = options["executor_name"] == "local"
-    if local and options["ray_address"]:
-        raise click.UsageError("`--ray-address` is for `--executor ray`")
-    if local and options["gpus_per_worker"] and options["workers"] == 1:
-        raise click.UsageError(
-            "`--gpus-per-worker` is for several workers: a single one has all GPUs"
-        )
-    if options["gpus_per_worker"] and options["runtime"] == "cpu":
-        raise click.UsageError(
-            "`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`"
-        )
-    say = partial(click.echo, err=True)
-    columns = map(str.strip, options["keep"].split(","))
-    request = Request(
+    return Request(
         encoder=encoder,
         inputs=tuple(sources),
         output=Path(output),
-        runtime=table,
+        runtime=_runtime_table(options),
         column=options["column"],
-        keep=tuple(filter(None, columns)),
-        format=options["format"],
         dtype=options["dtype"],
         shard_rows=options["shard_rows"],
         trust_remote_code=options["trust_remote_code"],
         prompt=options["prompt"],
         instruction=options["instruction"],
     )
+
+
+def _encode_array(request: Request, options: Mapping[str, Any]) -> None:
+    from sentbed_corpus.corpus_encoding import encode_array
+    from sentbed_corpus.progress import bar
+
+    if options["workers"] > 1 or options["executor_name"] != "local":
+        raise click.UsageError(
+            f"a `{FILE_ENDING}` file is written by this process; name a directory for other "
+            "workers"
+        )
+    rows, width = encode_array(request, bar)
+    click.echo(f"{request.output}: {rows} x {width}", err=True)
+
+
+def _encode_corpus(request: Request, options: Mapping[str, Any]) -> None:
+    from functools import partial
+
+    from sentbed.helpers import Stop
+    from sentbed.tools import load_plugins
+    from sentbed_jobs.executor_lookup import executor_of
+
+    from sentbed_corpus import encode_corpus
+    from sentbed_corpus.input_texts import STANDARD_INPUT
+    from sentbed_corpus.progress import bar
+
+    if STANDARD_INPUT in request.inputs:
+        raise click.UsageError(
+            f"standard input can be encoded into a `{FILE_ENDING}` file only: it cannot be read again"
+        )
+    say = partial(click.echo, err=True)
     executor_options = {
         "workers": options["workers"],
         "cpus": options["cpus_per_worker"],
@@ -289,7 +219,7 @@ def _encode_corpus(
             say=say,
             bar=bar,
         )
-    line = f"{output}: {summary.rows} x {summary.width} in {count(summary.shards, 'shard')}"
+    line = f"{request.output}: {summary.rows} texts, shards: {summary.shards}"
     if summary.encoded:
-        line += f", {summary.encoded / summary.seconds:.0f} rows/s"
+        line += f", {summary.encoded / summary.seconds:.0f} texts/s"
     click.echo(line, err=True)

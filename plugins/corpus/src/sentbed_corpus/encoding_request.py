@@ -18,19 +18,14 @@ class Request:
     encoder: str
     """Directory of a saved encoder."""
     inputs: tuple[str, ...]
-    """Files, directories and patterns such as `corpus/*.jsonl`, in the order in which they are encoded."""
+    """Files, directories, patterns such as `corpus/*.jsonl` and data sets of the hub, in the order in which they
+    are encoded."""
     output: Path
-    """Directory for the vectors."""
+    """Directory for the vectors, or the `.npy` file of `encode_array`."""
     runtime: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "cpu"})
     """The runtime, as its table in a recipe."""
     column: str = "text"
-    """Column with the text in JSONL and Parquet files."""
-    keep: tuple[str, ...] = ()
-    """Columns that are copied into the output beside the vectors; only for the format `parquet`."""
-    format: Literal["npy", "parquet"] = attrs.field(
-        default="npy", validator=in_(("npy", "parquet"))
-    )
-    """Format of the files with the vectors."""
+    """Column with the text in tables."""
     dtype: Literal["float32", "float16"] = attrs.field(
         default="float32", validator=in_(("float32", "float16"))
     )

@@ -28,7 +28,7 @@ from sentbed.tools import set_option, trust_option
     "--output",
     required=True,
     type=click.Path(),
-    help="A .tsv or .jsonl file, for the source `triplets`.",
+    help="A .jsonl file, for the source `triplets`.",
 )
 @click.option(
     "--corpus",
@@ -40,7 +40,7 @@ from sentbed.tools import set_option, trust_option
     "--column",
     default="text",
     show_default=True,
-    help="Where .jsonl and .parquet have the text.",
+    help="Where tables of the corpus have the text.",
 )
 @click.option(
     "--corpus-only", is_flag=True, help="Take no positive of another row as a negative."
@@ -91,11 +91,6 @@ from sentbed.tools import set_option, trust_option
     help="Of `--sampling random`.",
 )
 @click.option(
-    "--require-all",
-    is_flag=True,
-    help="Fail if a row has too few negatives, which is left out.",
-)
-@click.option(
     "--anchor-prompt",
     default="",
     metavar="KEY",
@@ -125,7 +120,6 @@ def mine(
     corpus: tuple[str, ...],
     column: str,
     corpus_only: bool,
-    require_all: bool,
     anchor_prompt: str,
     candidate_prompt: str,
     instruction: str,
@@ -148,9 +142,9 @@ def mine(
     from sentbed.helpers import Stop
 
     from sentbed_corpus.data_arguments import data_named, data_of_stage
-    from sentbed_corpus.encode_lines import bar
     from sentbed_corpus.hard_negatives import MiningRequest, mine_hard_negatives
     from sentbed_corpus.negative_rules import Rules
+    from sentbed_corpus.progress import bar
 
     if (source is None) == (recipe is None):
         raise click.UsageError(
@@ -171,7 +165,6 @@ def mine(
         corpus=corpus,
         column=column,
         corpus_only=corpus_only,
-        require_all=require_all,
         overwrite=overwrite,
         trust_remote_code=trust_remote_code,
         anchor_prompt=anchor_prompt,

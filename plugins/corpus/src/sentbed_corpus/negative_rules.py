@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -28,6 +27,21 @@ class Selection:
     left_out: Counter[str]
     """Rule -> number of candidates that it left out. A candidate that breaks several rules is counted for the
     first of them, in the order of the fields of `Rules`."""
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Selection]) -> Selection:
+        """Return the negatives of all anchors of some blocks."""
+        import numpy as np
+
+        left_out: Counter[str] = Counter()
+        for block in blocks:
+            left_out += block.left_out
+        return cls(
+            np.concatenate([block.places for block in blocks]),
+            np.concatenate([block.similarities for block in blocks]),
+            np.concatenate([block.positives for block in blocks]),
+            left_out,
+        )
 
 
 @attrs.frozen
@@ -62,22 +76,12 @@ class Rules:
     """Seed of the random choice."""
 
     def problems(self) -> Iterator[str]:
-        """Yield a sentence for each contradiction or value out of range."""
-        if self.negatives < 1:
-            yield f"`negatives` is {self.negatives}; take at least 1"
-        if self.range_min < 0:
-            yield f"`range_min` is {self.range_min}; ranks count from 0"
-        candidates = self.range_max - max(self.range_min, 0)
-        if self.negatives >= 1 and self.negatives > candidates:
+        """Yield a sentence for each contradiction."""
+        if self.negatives > self.range_max - self.range_min:
             yield (
                 f"from rank {self.range_min} to below rank {self.range_max} there is no room for "
                 f"{self.negatives} negatives; raise `range_max`, or lower `range_min` or `negatives`"
             )
-        for name in ("absolute_margin", "relative_margin", "max_score", "min_score"):
-            value = getattr(self, name)
-            if value is not None and not math.isfinite(value):
-                yield f"`{name}` is {value}, expected a finite number"
-
         low, high = self.min_score, self.max_score
         if low is not None and high is not None and low > high:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"

@@ -1,8 +1,4 @@
-"""Reader of an encoded corpus: vectors are read from disk when they are accessed.
-
-Files are not mapped into memory: if another process truncated a mapped file, the next access would crash this
-process.
-"""
+"""Reader of an encoded corpus, whose vectors stay on disk."""
 
 from __future__ import annotations
 
@@ -10,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.errors import DataError, RunError
+from sentbed.errors import DataError
 
-from sentbed_corpus.manifest import FILE, Manifest
-from sentbed_corpus.vector_writer import VECTORS, NpyLayout, shard_file
+from sentbed_corpus.corpus_encoding import MANIFEST, VECTORS, read_manifest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,43 +19,37 @@ def open_vectors(directory: str | Path) -> Vectors:
     """Open the vectors that `sentbed encode --output DIRECTORY` wrote, in the order of the input.
 
     Raises:
-        DataError: if there are no vectors, they are not complete, or they are in Parquet files.
+        DataError: if there are no vectors, or not all of them.
+        RunError: if the manifest is damaged.
     """
     import numpy as np
 
     path = Path(directory)
-    manifest = Manifest.read(path)
+    manifest = read_manifest(path)
     if manifest is None:
         raise DataError(
-            f"`{path}` holds no `{FILE}`; name a directory that `sentbed encode` wrote"
+            f"`{path}` holds no `{MANIFEST}`; name a directory that `sentbed encode` wrote"
         )
-    if manifest.request["format"] != "npy":
+    parts = []
+    for file in sorted((path / VECTORS).glob("part-*.npy")):
+        parts.append(np.load(file, mmap_mode="r"))
+    rows = sum(len(part) for part in parts)
+    if rows != manifest["rows"]:
         raise DataError(
-            f"the vectors are in Parquet files; read `{path / VECTORS}` with pyarrow, polars or datasets"
+            f"`{path}` has {rows} of {manifest['rows']} vectors; start the same `sentbed encode` again"
         )
-    if not manifest.complete or manifest.how is None:
-        raise DataError(
-            f"the vectors in `{path}` are not complete; start the same command again"
-        )
-    files = tuple(shard_file(path, shard.number, "npy") for shard in manifest.shards)
-    ends = np.cumsum([shard.rows for shard in manifest.shards])
-    return Vectors(
-        files,
-        ends,
-        manifest.how["width"],
-        np.dtype(manifest.request["dtype"]),
-    )
+    ends = np.cumsum([len(part) for part in parts])
+    return Vectors(tuple(parts), ends)
 
 
 @attrs.frozen(eq=False)
 class Vectors:
-    """Array `(rows, width)` on disk: the vectors of several shards."""
+    """Array `(rows, width)` in several files, which are mapped into memory."""
 
-    files: tuple[Path, ...]
+    parts: tuple[NDArray[Any], ...]
+    """The array of each file."""
     ends: NDArray[np.int64]
-    """Index of the row after the last row of each file."""
-    width: int
-    dtype: np.dtype[Any]
+    """Number of the row after the last row of each file."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -68,82 +57,30 @@ class Vectors:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and width."""
-        return len(self), self.width
+        return len(self), self.parts[0].shape[1]
 
-    def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return the rows from `start` to `stop`, `(stop - start, width)`, in memory.
-
-        Raises:
-            RunError: if a file is missing or damaged.
-        """
-        import numpy as np
-
-        start, stop, _ = slice(start, stop).indices(len(self))
-        output = np.empty((max(0, stop - start), self.width), self.dtype)
-        first = start
-        while first < stop:
-            number = int(np.searchsorted(self.ends, first, side="right"))
-            first_of_file = self._first_row(number)
-            last = min(stop, int(self.ends[number]))
-            rows = self._read(number, first - first_of_file, last - first_of_file)
-            output[first - start : last - start] = rows
-            first = last
-        return output
-
-    def _first_row(self, number: int) -> int:
-        """Return the index of a file's first row in the corpus."""
-        if number == 0:
-            return 0
-        return int(self.ends[number - 1])
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers."""
+        return self.parts[0].dtype
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        """Return the vector of a row index, or the vectors of a slice, an array of row indices, or a mask."""
+        """Return a copy of the rows that an array's first axis gives for a number, slice, list or mask."""
         import numpy as np
 
         if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self.rows(start, stop)
-            return self[np.arange(start, stop, step)]
+            rows = np.arange(*key.indices(len(self)))
+        else:
+            rows = np.arange(len(self))[key]
 
-        rows = self._row_numbers(key)
-        output = np.empty((*rows.shape, self.width), self.dtype)
-        numbers = np.searchsorted(self.ends, rows, side="right")
-        for number in map(int, np.unique(numbers)):
-            in_file = numbers == number
-            rows_of_file = rows[in_file] - self._first_row(number)
-            distinct, places = np.unique(rows_of_file, return_inverse=True)
-
-            # Rows that follow each other are read at once.
-            gaps = np.flatnonzero(np.diff(distinct) != 1)
-            parts = []
-            for consecutive in np.split(distinct, gaps + 1):
-                first = int(consecutive[0])
-                last = int(consecutive[-1])
-                parts.append(self._read(number, first, last + 1))
-            output[in_file] = np.concatenate(parts)[places]
-        return output
-
-    def _row_numbers(self, key: Any) -> NDArray[np.integer]:
-        """Return the non-negative row indices that a number, an array of numbers or a mask selects."""
-        import numpy as np
-
-        rows = np.asarray(key)
-        if rows.dtype == bool:
-            if rows.shape != (len(self),):
-                raise IndexError(
-                    f"found a mask of shape {rows.shape}, expected ({len(self)},)"
-                )
-            rows = np.flatnonzero(rows)
-        if rows.size == 0:
-            rows = rows.astype(np.int64)
-        if not np.issubdtype(rows.dtype, np.integer):
-            raise TypeError(
-                f"rows are chosen by whole numbers, slices or masks, found {key!r}"
-            )
-        if rows.size and not -len(self) <= rows.min() <= rows.max() < len(self):
-            raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
-        return np.where(rows < 0, rows + len(self), rows)
+        vectors = np.empty((*rows.shape, self.shape[1]), self.dtype)
+        parts = np.searchsorted(self.ends, rows, side="right")
+        for number in map(int, np.unique(parts)):
+            part = self.parts[number]
+            first = self.ends[number] - len(part)
+            in_part = parts == number
+            vectors[in_part] = part[rows[in_part] - first]
+        return vectors
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all vectors in memory."""
@@ -151,36 +88,4 @@ class Vectors:
             raise ValueError(
                 "the vectors of several files cannot be one array without a copy"
             )
-        # `rows` returns memory of its own, so that nothing is copied if it has this type already.
-        return self.rows(0, len(self)).astype(dtype or self.dtype, copy=False)
-
-    def _read(
-        self,
-        number: int,
-        first: int,
-        last: int,
-    ) -> NDArray[Any]:
-        """Return the rows from `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
-        import numpy as np
-
-        file = self.files[number]
-        count = (last - first) * self.width
-        try:
-            layout = self._layout(number)
-            offset = layout.start + first * self.width * self.dtype.itemsize
-            values = np.fromfile(file, self.dtype, count, offset=offset)
-            return values.reshape(last - first, self.width)
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"`{file}` is missing or damaged ({error}); start the same `sentbed encode` again"
-            ) from error
-
-    def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of a file. Raises `ValueError` if its shape is not what was written."""
-        layout = NpyLayout.of(self.files[number], self.dtype)
-        rows = int(self.ends[number]) - self._first_row(number)
-        if (layout.rows, layout.width) != (rows, self.width):
-            raise ValueError(
-                f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
-            )
-        return layout
+        return self[:].astype(dtype or self.dtype, copy=False)

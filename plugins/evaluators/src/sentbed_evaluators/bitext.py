@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.helpers import sha256
 from sentbed.protocols import (
@@ -57,13 +58,13 @@ class Bitext(Evaluator):
 
     parallel: tuple[FilePath, FilePath]
     """Two text files with one sentence per line; line n of one is the translation of line n of the other."""
-    pairs: int | None = None
+    pairs: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of lines to use, from the first on; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
     """Score by which translations are ranked. `cosine` is the cosine or, if the encoder names another similarity,
     that one. `margin` is the ratio of Artetxe & Schwenk (2019): the cosine of two sentences, divided by the mean
     of two mean cosines: of each sentence with its `neighbours` nearest lines in the other file."""
-    neighbours: int = 4
+    neighbours: int = attrs.field(default=4, validator=ge(1))
     """For `margin`: number of nearest lines by cosine in the other file. Among them, the line with the highest
     margin is retrieved. The paper's number is 4."""
     task: str | None = None
@@ -84,13 +85,7 @@ class Bitext(Evaluator):
         return self.split in ("train", "dev")
 
     def check(self) -> Iterator[str]:
-        """Yield problems with files and parameters."""
-        if self.pairs is not None and self.pairs < 1:
-            yield f"`pairs` is {self.pairs}; give at least one, or leave it out to take all"
-        if self.score not in ("cosine", "margin"):
-            yield f"`score` is {self.score!r}; use `cosine` or `margin`"
-        if self.neighbours < 1:
-            yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
+        """Yield problems with the files."""
         yield from self._files(1).problems()
 
     def misfits(self, place: EncoderRecipe) -> Iterator[str]:

@@ -139,8 +139,7 @@ def as_mteb_model(encoder: TextEncoder, name: str = "sentbed/encoder") -> MTEBMo
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model that `mteb.evaluate` accepts.
 
     mteb caches results by `name`, which has the form `OWNER/NAME`, and by a revision. The revision is a hash
-    of everything that determines the vectors or, if the encoder cannot report that, of its prompts and the
-    vectors of some texts.
+    of everything that determines the vectors or, if the encoder cannot report that, a new one for each model.
 
     Raises:
         RunError: if the extra `mteb` is not installed.

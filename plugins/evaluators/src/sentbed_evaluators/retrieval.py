@@ -122,8 +122,6 @@ class Retrieval(Evaluator):
         """Yield problems with files and parameters."""
         if not self.k or min(self.k) < 1 or len(set(self.k)) != len(self.k):
             yield f"`k` is {list(self.k)!r}; give different ranks from 1 on, such as [1, 5, 10, 100]"
-        if self.similarity not in (None, "cosine", "dot"):
-            yield f"`similarity` is {self.similarity!r}; use `cosine` or `dot`"
         try:
             path = locate(self.path)
         except DataError as error:

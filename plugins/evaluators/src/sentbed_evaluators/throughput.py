@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
 from itertools import product
 from typing import ClassVar
 
@@ -60,16 +59,6 @@ class Throughput(Evaluator):
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
     """Number of untimed passes before the timed ones. They choose kernels, compile shapes and fill caches."""
-
-    def check(self) -> Iterator[str]:
-        """Yield problems with the parameters."""
-        for name in ("lengths", "batch_sizes"):
-            values = getattr(self, name)
-            if len(set(values)) != len(values):
-                yield f"`{name}` is {list(values)!r}; name each number once"
-        largest = len(WORDS) ** 3
-        if max(self.batch_sizes, default=0) > largest:
-            yield f"`batch_sizes` has {max(self.batch_sizes)}; at most {largest:,} texts are different"
 
     def prepare(self) -> DrivesEncoder:
         """Return an evaluation that times the encoding of texts.

@@ -13,6 +13,9 @@ MINUS = "−"
 MISSING = "–"
 """Text of a number or text that is unknown."""
 
+MET, NOT_MEASURED = "met", "not measured"
+"""Verdicts on an expected number; see `expected_verdict`."""
+
 MOST_NAMES = 4
 """Largest number of names that a sentence lists."""
 
@@ -130,7 +133,7 @@ def first_names(names: Sequence[str]) -> str:
 def expected_verdict(row: ExpectedRow) -> str:
     """Return the verdict on an expected number: whether it was met, or why there is no verdict."""
     if row.met:
-        return "met"
+        return MET
     if row.met is not None:
         return "not met"
     if row.found is not None and row.contradicted:
@@ -139,7 +142,7 @@ def expected_verdict(row: ExpectedRow) -> str:
         return "to compare"
     if row.fits > 1:
         return f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
-    return "not measured"
+    return NOT_MEASURED
 
 
 def expected_digits(row: ExpectedRow) -> int:

@@ -10,7 +10,7 @@ from sentbed_report.tables.table import Header, Row, Table
 
 
 def difference_table(summary: Summary) -> Table:
-    """Return the comparisons with the baseline, one row per cell and score, with interval and p-values."""
+    """Return the comparisons with the baseline, one row per cell and score."""
     rows = []
     for row in summary.rows:
         for column, cell in zip(summary.columns, row.cells, strict=True):
@@ -20,12 +20,14 @@ def difference_table(summary: Summary) -> Table:
             difference = Estimate(value=judged.difference, interval=judged.interval)
             p_value = probability(judged.p_value)
             corrected = chance(judged.corrected)
+            margin = Estimate(value=judged.equal_within)
             headers = (row.name, column.heading)
-            cells = (difference, p_value, corrected)
+            cells = (difference, p_value, corrected, margin)
             rows.append(Row(headers, cells, cell=row.cell))
     columns = (
         Column("difference, 95 % interval", form="signed", digits=summary.digits),
         Column("p"),
         Column("p after Holm's correction"),
+        Column("equal within", digits=summary.digits),
     )
     return Table("", (Header("cell"), Header("score")), columns, tuple(rows))

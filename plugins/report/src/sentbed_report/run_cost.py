@@ -10,9 +10,6 @@ from sentbed.protocols import START, ReportSection, Score
 
 KEY = "run-cost"
 """Key of the section, and name of the evaluator of the scores that `cost_scores` yields."""
-OWN = "this run"
-"""Name of the column with the cost of the run itself. Each shared stage has a column with the name of its
-directory."""
 
 Amount: TypeAlias = float | None
 
@@ -27,7 +24,11 @@ _NOTE = (
 
 @attrs.frozen
 class RunCost:
-    """Cost of a run, or of a part of a run. An amount is None if it is unknown, or does not apply to the run."""
+    """Cost of a run, or of a part of a run. An amount is None if it is unknown, or does not apply to the run.
+
+    A run that starts from shared stages has their cost, too, so that the cost of a cell does not depend on the
+    other cells of a study.
+    """
 
     seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Duration in seconds."""
@@ -66,6 +67,15 @@ class RunCost:
                 amounts[name] = first + second
         return RunCost(**amounts)
 
+    def section(self) -> ReportSection:
+        """Return the section of the report; unknown amounts are left out."""
+        rows = []
+        for name, amount in attrs.asdict(self).items():
+            if amount is not None:
+                rows.append((_hyphens(name), UNITS[name], round(amount, 3)))
+        columns = ("cost", "unit", "amount")
+        return ReportSection(KEY, "Cost", columns, tuple(rows), _NOTE)
+
 
 UNITS: Mapping[str, str] = {
     field.name: field.metadata["unit"] for field in attrs.fields(RunCost)
@@ -75,42 +85,11 @@ NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
 """Cost of no run: 0 in every amount. Sums of costs start with it."""
 
 
-@attrs.frozen
-class RecordedCost:
-    """Cost of a run, and separately of the stages that it shares with other runs of a study."""
-
-    own: RunCost
-    shared: Mapping[str, RunCost] = attrs.field(factory=dict)
-    """Run directory of the shared stages from which the run started -> their cost, in the order of training."""
-
-    @property
-    def alone(self) -> RunCost:
-        """Cost of the run if it had trained all stages itself: its own cost plus that of the shared stages."""
-        return sum([*self.shared.values(), self.own], start=NOTHING)
-
-    def section(self) -> ReportSection:
-        """Return the section of the report; amounts that are unknown for all parts are left out."""
-        parts = [self.own, *self.shared.values()]
-        rows = []
-        for name, unit in UNITS.items():
-            amounts = []
-            for part in parts:
-                amount = getattr(part, name)
-                if amount is not None:
-                    amount = round(amount, 3)
-                amounts.append(amount)
-            if any(amount is not None for amount in amounts):
-                rows.append((_hyphens(name), unit, *amounts))
-
-        columns = ("cost", "unit", OWN, *self.shared)
-        return ReportSection(KEY, "Cost", columns, tuple(rows), _NOTE)
-
-
 def _hyphens(name: str) -> str:
     return name.replace("_", "-")
 
 
-def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
+def recorded_cost(record: Mapping[str, Any]) -> RunCost | None:
     """Return the cost of a run from its `report.json`; None if it has none.
 
     Raises:
@@ -119,26 +98,18 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     section = record.get("sections", {}).get(KEY)
     if section is None:
         return None
-    _, _, *parts = section["columns"]
-    tables: list[dict[str, Amount]] = [{} for _ in parts]
-    for row, _, *amounts in section["rows"]:
-        for table, amount in zip(tables, amounts, strict=True):
-            if amount is not None:
-                table[row.replace("-", "_")] = float(amount)
-    own, *shared = [RunCost(**table) for table in tables]
-    return RecordedCost(own, dict(zip(parts[1:], shared, strict=True)))
+    amounts = {}
+    for name, _, amount in section["rows"]:
+        amounts[name.replace("-", "_")] = float(amount)
+    return RunCost(**amounts)
 
 
-def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
-    """Yield the cost of a run as scores of an encoder after training; their tasks are `run-seconds` and so on.
-
-    The cost of shared stages is included in full, so that a cell's cost does not depend on the other cells of a
-    study.
-    """
+def cost_scores(cost: RunCost | None, encoder: str) -> Iterator[Score]:
+    """Yield the cost of a run as scores of an encoder after training; their tasks are `run-seconds` and so on."""
     if cost is None or encoder.endswith(START):
         return
     protocol = {"encoder": {}, "evaluator": {"id": KEY}}
-    for name, amount in attrs.asdict(cost.alone).items():
+    for name, amount in attrs.asdict(cost).items():
         if amount is not None:
             yield Score(
                 task=f"run-{_hyphens(name)}",

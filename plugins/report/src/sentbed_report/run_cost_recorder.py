@@ -11,7 +11,7 @@ from sentbed import hookimpl
 from sentbed.protocols import ReportSection, Run
 
 from sentbed_report.process_usage import PeakMemory, processor_seconds
-from sentbed_report.run_cost import KEY, NOTHING, Amount, RecordedCost, RunCost
+from sentbed_report.run_cost import KEY, NOTHING, Amount, RunCost
 
 MIB = 2**20
 
@@ -30,38 +30,25 @@ class RunCostRecorder:
         self._clock: float | None = None
         """Time at which this process began or continued the run; None if no run is in progress."""
         self._before = NOTHING
-        """Cost of the run in earlier processes."""
-        self._shared: dict[str, RunCost] = {}
+        """Cost of the run in earlier processes, and of the shared stages from which it started."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Start with a cost of zero."""
-        self._begin(run, NOTHING, {})
+        self._begin(run, NOTHING)
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Start with the cost in the checkpoint; without a checkpoint, start with a cost of zero.
 
-        If the run starts from shared stages, the cost in their checkpoint is the cost of another run. If the
-        checkpoint has no cost, the cost of the run is unknown.
+        If the checkpoint has no cost, the cost of the run is unknown.
         """
         if not states:
-            self._begin(run, NOTHING, {})
-            return
-        self._clock = None
-        if KEY not in states:
-            return
-        state = states[KEY]
-        before = RunCost(**state["own"])
-        shared = {}
-        for name, table in state["shared"].items():
-            shared[name] = RunCost(**table)
-        source = run.facts.get("went_on_from")
-        if source is not None and source != state["source"]:
-            # The checkpoint is that of the run of shared stages from which this run starts.
-            self._begin(run, NOTHING, {**shared, source: before})
+            self._begin(run, NOTHING)
+        elif KEY in states:
+            self._begin(run, RunCost(**states[KEY]))
         else:
-            self._begin(run, before, shared)
+            self._clock = None
 
     @hookimpl
     def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
@@ -69,7 +56,7 @@ class RunCostRecorder:
         cost = self._cost(run)
         if cost is None:
             return None
-        return KEY, {**attrs.asdict(cost), "source": run.facts.get("went_on_from")}
+        return KEY, attrs.asdict(cost)
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
@@ -89,24 +76,18 @@ class RunCostRecorder:
         """Forget the run."""
         self._clock = None
 
-    def _begin(
-        self,
-        run: Run,
-        before: RunCost,
-        shared: dict[str, RunCost],
-    ) -> None:
+    def _begin(self, run: Run, before: RunCost) -> None:
         self._before = before
-        self._shared = shared
         self._clock = time.monotonic()
         self._processor = processor_seconds()
         self._tokens = _trained_tokens(run)
         self._memory.begin()
 
-    def _cost(self, run: Run) -> RecordedCost | None:
+    def _cost(self, run: Run) -> RunCost | None:
         if self._clock is None:
             return None
         part = self._cost_of_this_part(run, time.monotonic() - self._clock)
-        return RecordedCost(self._before + part, self._shared)
+        return self._before + part
 
     def _cost_of_this_part(self, run: Run, seconds: float) -> RunCost:
         """Return the cost since this process began or continued the run, `seconds` ago."""

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sentbed.helpers import read_json
+from sentbed.tools import MANIFEST
 from sentbed_report.formatting import duration
 from sentbed_report.study.read_study_directory import status_of
 from sentbed_report.study.study_data import CellRun, StudyData
-
-from sentbed_studies.shared_work_plan import Task, Work
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -84,8 +84,11 @@ def _in_words(event: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def watching(directory: Path, work: Work) -> Iterator[Say]:
-    """Yield a function that prints lines; on a terminal, show below them what the running runs are doing."""
+def watching(directory: Path) -> Iterator[Say]:
+    """Yield a function that prints lines; on a terminal, show below them what the running runs are doing.
+
+    `directory` is that of the study. Runs of other processes that work on it are shown, too.
+    """
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -96,20 +99,13 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
         soft_wrap=True,
         markup=False,
     )
-    unfinished: list[Task] = [*work.shared_stages, *work.tasks]
 
     def say(text: object) -> None:
         console.print(str(text))
 
     def running() -> Text:
-        lines = []
-        for run in list(unfinished):
-            status = status_of(directory, run.directory)
-            if status == "running":
-                lines.append(f"{run}: {activity(directory / run.directory)}")
-            elif status == "finished":
-                unfinished.remove(run)
-        return Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
+        text = "\n".join(running_lines(directory))
+        return Text(text, overflow="ellipsis", no_wrap=True)
 
     if not console.is_terminal:
         yield say
@@ -122,6 +118,15 @@ def watching(directory: Path, work: Work) -> Iterator[Say]:
         transient=True,
     ):
         yield say
+
+
+def running_lines(directory: Path) -> Iterator[str]:
+    """Yield the name of each run of a study that is running, and what it is doing."""
+    for manifest in sorted(directory.glob(f"*/*/{MANIFEST}")):
+        run = manifest.parent
+        if status_of(directory, run.relative_to(directory)) == "running":
+            name = read_json(manifest)["name"]
+            yield f"{name}: {activity(run)}"
 
 
 def status_lines(data: StudyData) -> Iterator[str]:

@@ -121,7 +121,7 @@ def run(
         require_runtimes,
     )
     from sentbed_studies.study_plan import plan_study
-    from sentbed_studies.study_reports import is_older, write_reports
+    from sentbed_studies.study_reports import write_reports
 
     plugins = load_plugins()
     selection = entries(only)
@@ -165,15 +165,8 @@ def run(
     for outcome in result.failed:
         click.echo(f"{outcome.task} failed: {outcome.error}", err=True)
 
-    report = plan.directory / "report.html"
-    if not result.worked and not is_older(report, plan.directory):
-        command = f"`sentbed study report {plan.directory}`"
-        click.echo(
-            f"nothing was left to run; {command} writes the report anew", err=True
-        )
-        click.echo(report)
-        return
-
+    if not result.worked:
+        click.echo("nothing was left to run", err=True)
     click.echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
@@ -204,7 +197,7 @@ def run_plan(
     pool_options = {"workers": plan.workers, **(executor_options or {})}
     with (
         reported(plan.directory),
-        watching(plan.directory, plan.work) as say,
+        watching(plan.directory) as say,
     ):
         pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
@@ -259,6 +252,41 @@ def report(directory: str) -> None:
     from sentbed_studies.study_reports import write_reports
 
     click.echo(write_reports(Path(directory), _say))
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    help="Seconds between two reports.",
+)
+def watch(directory: str, every: int) -> None:
+    """Open the report of the study in DIRECTORY in a browser, and write it anew until all runs have ended.
+
+    The page reloads itself while runs are going on. Ctrl-C ends the watching; the study goes on.
+    """
+    import time
+    import webbrowser
+
+    from sentbed_report.study.read_study_directory import read_data
+    from sentbed_report.study_page.answer import open_runs
+
+    from sentbed_studies.study_reports import write_reports
+
+    is_shown = False
+    while True:
+        data = read_data(directory)
+        report = write_reports(Path(directory), data=data)
+        if not is_shown:
+            click.echo(report)
+            webbrowser.open(report.resolve().as_uri())
+            is_shown = True
+        if not open_runs(data):
+            return
+        time.sleep(every)
 
 
 @study.command()

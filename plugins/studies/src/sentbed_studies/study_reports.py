@@ -1,19 +1,16 @@
-"""Tables, exports and report of a study: writes them, and tells whether the report is up to date."""
+"""Tables, exports and report of a study."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from sentbed.tools import MANIFEST
-from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import STUDY
+from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.study_report import write_study_report
 
 
@@ -26,8 +23,7 @@ def write_reports(
 
     Args:
         directory: Directory of the study.
-        say: Gets a sentence on each axis that changes no score, and on the chosen cell if the study has
-            `[study.decide]`.
+        say: Gets the lines at the top of the report: the best cell, those that are not worse, and warnings.
         data: Results of the study; by default they are read from `directory`.
 
     Raises:
@@ -40,23 +36,8 @@ def write_reports(
     write_exports(directory, data, summaries, selection)
 
     if say is not None:
-        for sentence in axes_without_effect(data):
-            say(sentence)
-        if selection is not None:
-            say(selection.sentence)
+        question = ""
+        for line in answer_lines(data, summaries, selection):
+            question = line.question or question
+            say(f"{question}: {line.answer}")
     return write_study_report(directory, data, summaries, selection)
-
-
-def is_older(report: Path, directory: Path) -> bool:
-    """Whether the report of the study in `directory` is missing, or older than its runs.
-
-    Files are written when a study begins, and when its runs begin or end.
-    """
-    files = [directory / STUDY]
-    files += sorted(directory.glob(f"*/*/{MANIFEST}"))
-    files += sorted(directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
-    try:
-        written = report.stat().st_mtime_ns
-        return any(file.stat().st_mtime_ns > written for file in files)
-    except OSError:
-        return True

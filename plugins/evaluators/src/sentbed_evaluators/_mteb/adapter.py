@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 _TRAINS_ON_VECTORS = ("Classification", "MultilabelClassification", "Regression")
-_PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three " * 1000]
-"""Texts whose vectors stand for an encoder: a short one, an ordinary one, and one that most encoders truncate, so
-that its vector depends on where they do."""
 
 
 class MTEBModel:
@@ -136,16 +133,19 @@ def model_meta(
 
 
 def described(encoder: TextEncoder, name: str) -> ModelMeta:
-    """Return mteb's description of `encoder`, with its width and, if known, its limit of tokens.
+    """Return mteb's description of `encoder`, with its width and its limit of tokens as far as they are known.
 
-    `name` has the form `OWNER/NAME`.
+    `name` has the form `OWNER/NAME`. The revision is a hash of all that determines the vectors.
     """
+    width = max_tokens = revision = None
     if isinstance(encoder, Encoder):
-        return model_meta(
-            name, _revision(encoder), encoder.width, encoder.recipe.max_length
-        )
-    width = encoder.encode(_PROBES[:1]).shape[1]
-    return model_meta(name, _revision(encoder), width)
+        width = encoder.width
+        max_tokens = encoder.recipe.max_length
+        revision = fingerprint_of(encoder)
+    if revision is None:
+        # mteb caches results by name and revision: an encoder that cannot be identified is given none of another.
+        revision = secrets.token_hex(16)
+    return model_meta(name, revision, width, max_tokens)
 
 
 def _texts(inputs: Iterable[Any], task: str) -> list[str]:
@@ -159,21 +159,3 @@ def _texts(inputs: Iterable[Any], task: str) -> list[str]:
             )
         texts += batch["text"]
     return texts
-
-
-def _revision(encoder: TextEncoder) -> str:
-    """Return a hash that is equal for two encoders only if they give the same vectors.
-
-    mteb caches results by name and revision: if two encoders had the same revision, one would get the other's
-    results. If the encoder can report everything that determines its vectors, the hash is over that report.
-    Otherwise it is over the vectors of `_PROBES` and the prompts for tasks.
-    """
-    prompts = ""
-    if isinstance(encoder, Encoder):
-        space = fingerprint_of(encoder)
-        if space is not None:
-            return space
-        if encoder.recipe.task_prompts:
-            prompts = repr(sorted(encoder.recipe.task_prompts.items()))
-    vectors = encoder.encode(_PROBES)
-    return hashlib.sha256(vectors.tobytes() + prompts.encode()).hexdigest()

@@ -20,7 +20,7 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.scatter import scatter_plot
 from sentbed_report.figures.training_curves import stages_of_study, training_plots
 from sentbed_report.run_cost import KEY as RUN_COST
-from sentbed_report.study.axis_effects import axis_findings, together_with
+from sentbed_report.study.axis_effects import axis_effects, together_with
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -63,8 +63,8 @@ def score_dots(summary: Summary) -> list[Dot]:
 
 def effect_plots(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
     """Draw one plot per table and axis: the difference of each label from the reference label, with interval."""
-    for findings in axis_findings(data, summaries):
-        for effect in findings.effects:
+    for summary in summaries:
+        for effect in axis_effects(data, summary):
             dots = []
             for label in effect.labels:
                 judged = label.judged

@@ -45,6 +45,8 @@ class Page:
     """Cell -> axis -> label, for filters."""
     axes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Axis -> its labels, for filters."""
+    reloads: bool = False
+    """Whether a browser loads the page again every 30 seconds, since runs are going on."""
 
 
 def page_html(page: Page) -> str:

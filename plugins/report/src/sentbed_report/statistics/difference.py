@@ -282,6 +282,19 @@ class Judged:
         return None if self.tested is None else self.tested.interval()
 
     @property
+    def equal_within(self) -> float | None:
+        """Smallest margin within which the scores are equivalent, in their unit; None without a p-value.
+
+        It is the farther end of the 90 % interval: two one-sided tests at 5 % reject all differences beyond it
+        (Schuirmann, 1987). The test's share of the level replaces the 5 %, as in the first step of Holm's
+        correction, so that the margins hold for the whole family.
+        """
+        if self.tested is None:
+            return None
+        low, high = self.tested.interval(2 * self.level)
+        return max(-low, high)
+
+    @property
     def basis(self) -> str:
         """Sources of variance that the test considers, such as `items and seeds`; empty without a p-value."""
         return listed_sources([self])

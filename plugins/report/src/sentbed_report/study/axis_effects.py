@@ -41,46 +41,34 @@ class AxisEffect:
     has a pair."""
     labels: tuple[LabelEffect, ...]
     """Labels that have a pair with the reference."""
-    together: tuple[str, ...]
-    """Axes whose labels always change together with the labels of this axis, so their effects cannot be
-    separated."""
 
 
-@attrs.frozen(eq=False)
-class AxisFindings:
-    """Effects of a study's axes on the last column of a table."""
+def axis_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
+    """Return the effect of each axis with several labels, with Holm's correction over all tests of several pairs.
 
-    summary: Summary
-    effects: tuple[AxisEffect, ...]
-    """Effect of each axis with several labels."""
-
-
-def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
-    """Return the effects of the axes in each table, with Holm's correction over all tests of several pairs.
-
-    Two kinds of tables are left out: those without a finished cell, and those in whose last column neither
-    higher nor lower scores are better.
+    There are none in a table without a finished cell, and in one in whose last column neither higher nor lower
+    scores are better.
     """
-    axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    findings = []
-    for summary in summaries:
-        has_finished = any(row.status == "finished" for row in summary.rows)
-        if not axes or not has_finished or not summary.columns[-1].ranked:
+    has_finished = any(row.status == "finished" for row in summary.rows)
+    if not has_finished or not summary.columns[-1].ranked:
+        return ()
+
+    effects = []
+    family = {}
+    for axis in data.axes:
+        if len(axis.labels) < 2:
             continue
-        effects = tuple(_effect_of_axis(data, axis, summary) for axis in axes)
+        effect = _effect_of_axis(data, axis, summary)
+        effects.append(effect)
+        for label in effect.labels:
+            if label.judged.corrected is None:
+                family[axis.name, label.label] = label.judged
 
-        family = {}
-        for effect in effects:
-            for label in effect.labels:
-                if label.judged.corrected is None:
-                    family[effect.axis, label.label] = label.judged
-
-        family = corrected(family)
-        for effect in effects:
-            for label in effect.labels:
-                label.judged = family.get((effect.axis, label.label), label.judged)
-        findings.append(AxisFindings(summary, effects))
-    return findings
+    family = corrected(family)
+    for effect in effects:
+        for label in effect.labels:
+            label.judged = family.get((effect.axis, label.label), label.judged)
+    return tuple(effects)
 
 
 def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
@@ -96,9 +84,7 @@ def _effect_of_axis(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEf
         if pairs:
             test = _test(summary, pairs)
             effects.append(LabelEffect(label, test))
-
-    together = together_with(data, axis)
-    return AxisEffect(axis.name, reference, tuple(effects), together)
+    return AxisEffect(axis.name, reference, tuple(effects))
 
 
 def _test(summary: Summary, pairs: Sequence[tuple[SummaryRow, SummaryRow]]) -> Judged:

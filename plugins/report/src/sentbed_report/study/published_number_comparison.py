@@ -22,6 +22,16 @@ class Number:
     row: ExpectedRow
     """The comparison; `source` begins with the name of the published table."""
 
+    @property
+    def is_missed(self) -> bool:
+        """Whether the number has a tolerance and was measured, but not reproduced.
+
+        A key that fits several scores is a miss, too: it compares nothing.
+        """
+        if not self.row.decides:
+            return False
+        return self.row.met is False or self.row.fits > 1
+
 
 def with_published(data: StudyData, tables: Sequence[Summary]) -> tuple[Summary, ...]:
     """Return the tables, with published numbers added to the study's numbers, and with rows of other systems."""

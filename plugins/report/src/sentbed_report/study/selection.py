@@ -9,10 +9,9 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
-from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
-from sentbed_report.formatting import count, number
+from sentbed_report.formatting import count
 from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.score_interval import mean_interval
@@ -92,39 +91,6 @@ class Selection:
     fresh_seeds: tuple[int, ...] = ()
     """Seeds of `scores`, if these seeds had no part in the choice; empty if `scores` have the seeds of the
     choice."""
-
-    @property
-    def sentence(self) -> str:
-        """Sentence that names the chosen cell, or says why none was chosen."""
-        if not self.cell or self.score is None:
-            return f"No cell was chosen: {self.reason}."
-
-        digits = score_digits([self.score])
-        score = number(self.score, digits)
-        if self.std is not None:
-            score += f" ± {number(self.std, digits)}"
-
-        seeds = count(self.seeds, "seed")
-        if self.prompts:
-            seeds = f"{count(self.prompts, 'prompt')} and {seeds}"
-
-        so_far = ""
-        if not self.complete:
-            so_far = " so far"
-        mean = ""
-        if len(self.tasks) > 1:
-            mean = "the mean of "
-        return (
-            f"The chosen cell is “{self.cell}”{so_far}, the best of {self.number_compared} by "
-            f"{mean}{', '.join(self.tasks)}: {score} over {seeds}."
-        )
-
-    @property
-    def number_compared(self) -> str:
-        """Number of cells that were compared, with the number of cells that were tried if it is larger."""
-        if self.compared == self.among:
-            return count(self.among, "cell")
-        return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
 
 
 def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sentbed.helpers import score_digits
 
+from sentbed_report.formatting import number
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.selection import Selection
 from sentbed_report.tables.column import Column
@@ -14,7 +15,12 @@ def choice_section(selection: Selection | None) -> Section | None:
     """Return the section with the scores of the chosen cell on test data; None without `[study.decide]`."""
     if selection is None:
         return None
-    notes = [selection.sentence]
+    if selection.score is None:
+        notes = [f"No cell was chosen: {selection.reason}."]
+    else:
+        best = number(selection.score, score_digits([selection.score]))
+        tasks = ", ".join(selection.tasks)
+        notes = [f"Decided by {tasks}: {best}, the best of {selection.among:,} cells."]
     for name, reason in selection.left:
         notes.append(f"Could not be chosen: {name} ({reason}).")
     if selection.fresh_seeds:

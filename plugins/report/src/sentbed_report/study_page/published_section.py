@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from sentbed.protocols import ExpectedRow
 
 from sentbed_report.formatting import (
+    MET,
+    NOT_MEASURED,
     count,
     expected_digits,
     expected_verdict,
     number,
 )
 from sentbed_report.page.sections import Section, Value, table_of
-from sentbed_report.study.published_number_comparison import published_numbers
+from sentbed_report.study.published_number_comparison import Number
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Link, Table
 
 
-def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None if the study has no published numbers."""
-    numbers = published_numbers(data, summaries)
+def published_section(data: StudyData, numbers: Sequence[Number]) -> Section | None:
+    """Return the section on published numbers of the study; None if there are none."""
     if not numbers:
         return None
     rows = []
@@ -37,16 +38,13 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
     """Return how many of the numbers with a tolerance are met; other numbers are not counted."""
-    deciding = 0
-    met = 0
-    for row in rows:
-        if row.decides:
-            deciding += 1
-            if row.met:
-                met += 1
-    if deciding == 0:
+    verdicts = Counter(expected_verdict(row) for row in rows if row.decides)
+    if not verdicts:
         return "to compare with"
-    return f"{met} of {count(deciding, 'expected number')} met"
+    line = f"{verdicts[MET]} of {count(verdicts.total(), 'expected number')} met"
+    if verdicts[NOT_MEASURED]:
+        line += f", {verdicts[NOT_MEASURED]} not measured"
+    return line
 
 
 def expected_table(

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from sentbed_report.formatting import count, duration, first_names
 from sentbed_report.page.sections import Section, Text
-from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import CellRun, CellStatus, StudyData
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Link, Row, Table
@@ -47,9 +46,11 @@ def summary_line(data: StudyData) -> str:
     if data.prompts:
         parts.append(count(len(data.prompts), "prompt"))
     parts.append(count(len(data.seeds), "seed"))
-    cost = study_cost(data)
-    if cost is not None and cost.seconds is not None:
-        parts.append(f"{duration(cost.seconds)} of runs")
+    # A run may be that of several cells, if their weights are the same.
+    seconds = {run.directory: run.seconds or 0.0 for run in data.runs_and_fresh_runs}
+    total = sum(seconds.values())
+    if total:
+        parts.append(f"{duration(total)} of runs")
     return ", ".join(parts) + "."
 
 

@@ -14,6 +14,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.page.sections import Section, Text
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -31,6 +32,7 @@ from sentbed_report.study_page.results_section import (
 from sentbed_report.study_page.runs_section import (
     runs_section,
     status_class,
+    status_counts,
     status_text,
     summary_line,
 )
@@ -76,7 +78,7 @@ def study_page(
         results_section(data, summaries),
         effects_section(data, summaries),
         scores_section(linked),
-        published_section(data, summaries),
+        published_section(data, published_numbers(data, summaries)),
         _figures(data, summaries),
         choice_section(selection),
         prompts_section(data, summaries),
@@ -94,6 +96,7 @@ def study_page(
         tuple(section for section in sections if section is not None),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
+        reloads=status_counts(data)["running"] > 0,
     )
 
 

@@ -64,10 +64,11 @@ def _lines(table: Table) -> Iterator[dict[str, object]]:
 
 def _quantities(estimate: Estimate) -> dict[str, object]:
     """Return the quantities of an estimate by the names of their CSV columns; None if one is unknown."""
-    difference = corrected = published = None
+    difference = corrected = equal_within = published = None
     if estimate.judged is not None:
         difference = estimate.judged.difference
         corrected = estimate.judged.corrected
+        equal_within = estimate.judged.equal_within
     if estimate.published:
         published = estimate.published[0].value
     return {
@@ -78,6 +79,7 @@ def _quantities(estimate: Estimate) -> dict[str, object]:
         "place": estimate.place,
         "difference": difference,
         "corrected p": corrected,
+        "equal within": equal_within,
         "published": published,
         "degenerate": estimate.degenerate,
     }

@@ -34,6 +34,7 @@ def record_of(estimate: Estimate) -> dict[str, Any]:
             "high": high,
             "p_value": judged.p_value,
             "corrected": judged.corrected,
+            "equal_within": judged.equal_within,
             "basis": judged.basis,
             "reason": judged.reason,
         }
