@@ -6,6 +6,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
+from sentbed.protocols import BuildContext
 from sentbed_backbones.t5 import T5
 
 KINDS = ("t5", "t5-1.1")
@@ -104,3 +105,22 @@ def test_texts_may_be_of_any_length(save_model, no_texts):
     assert built.module.eval()(
         torch.full((1, 700), 9), None
     ).last_hidden_state.shape == (1, 700, 32)
+
+
+@pytest.mark.parametrize("spread", ["auto", "balanced", "sequential"])
+@torch.no_grad()
+def test_random_weights_are_spread_over_devices_too(sentences, spread):
+    pytest.importorskip("accelerate")
+    context = BuildContext(lambda: sentences)
+    states = []
+    for device_map in (None, spread):
+        torch.manual_seed(5)
+        built = T5(init="random", vocab_size=300, device_map=device_map).build(context)
+        assert built.dispatched == (device_map is not None)
+        module = built.module.eval()
+        states.append(
+            module(
+                torch.tensor([[7, 8, 9, 1]]), torch.ones(1, 4, dtype=torch.long)
+            ).last_hidden_state.cpu()
+        )
+    assert torch.allclose(*states, atol=1e-5)

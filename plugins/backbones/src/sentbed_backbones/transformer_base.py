@@ -140,7 +140,7 @@ class Transformer(Backbone):
     intervention: Intervention | None = None
     """A method that changes states between or in the blocks, such as `token-prepending`."""
     device_map: Literal["auto", "balanced", "sequential"] | None = None
-    """How accelerate distributes pretrained weights over the machine's GPUs; default: one device has all."""
+    """How accelerate distributes the weights over the machine's GPUs; default: one device has all."""
     trust_remote_code: bool = False
     """Whether Python code that comes with the model may run. Whoever loads the saved encoder decides this
     again."""
@@ -155,8 +155,6 @@ class Transformer(Backbone):
             yield "`adapter_revision` is for a hub id, and the adapter is none; remove `adapter_revision`"
 
         if self.device_map is not None:
-            if self.init == "random":
-                yield '`device_map` is for pretrained weights, and `init` is "random"; remove `device_map`'
             yield from not_installed("`device_map`", ("accelerate",), "qlora")
         if self.intervention is not None:
             yield from self._problems_of_intervention(self.intervention)

@@ -135,7 +135,8 @@ def _random_model(
     tokenizer = family.tokenizer(context)
     config = family.config(tokenizer)
     set_dropout(config, parameters.dropout)
-    return initialise(family, config, parameters), tokenizer
+    model = initialise(family, config, parameters)
+    return _spread(model, parameters), tokenizer
 
 
 def _add_placeholder(
@@ -405,6 +406,26 @@ def initialise(
         trust_remote_code=parameters.trust_remote_code,
     )
     return _without_pooler(model)
+
+
+def _spread(model: Any, parameters: Transformer) -> Any:
+    """Distribute a random model over the machine's GPUs, as `from_pretrained` does with a pretrained model."""
+    if parameters.device_map is None:
+        return model
+
+    from accelerate import dispatch_model, infer_auto_device_map
+    from accelerate.utils import get_balanced_memory
+
+    # Layers that must not be divided between devices.
+    whole = list(model._no_split_modules or ())
+    memory = None
+    if parameters.device_map != "sequential":
+        memory = get_balanced_memory(model, no_split_module_classes=whole)
+
+    placed = infer_auto_device_map(
+        model, max_memory=memory, no_split_module_classes=whole
+    )
+    return dispatch_model(model, device_map=placed)
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
