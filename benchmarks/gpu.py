@@ -1,7 +1,7 @@
 """Texts a second on a GPU, encoding and training, and the share of what its matrix units can do.
 
     python benchmarks/gpu.py [--models bert:base,t5:11b] [--what encode,train] [--precision bf16]
-                             [--length 128] [--compile] [--seconds 5] [--device cuda] [--json FILE]
+                             [--length 128] [--seconds 5] [--device cuda] [--json FILE]
 
 Models have random weights, which are made on the device. `t5:11b` has the size of Sentence-T5's largest
 encoder (T5 1.0: 24 layers of width 1,024, inner width 65,536, 128 heads of 128). Every text has `--length`
@@ -12,7 +12,7 @@ caching where that many do not fit; AdamW, from a billion weights on Adafactor, 
 The peak is that of products of 8,192 x 8,192 matrices, measured first. TFLOP/s count the products of a
 forward pass, in training three times: what gradient caching computes again is not counted. `launch` is how
 long the host takes to launch a batch, beside how long it takes in all: where they are alike, the device waits
-for the host, and `--compile` or larger batches (`--budget`) help.
+for the host, and larger batches (`--budget`) help.
 """
 
 from __future__ import annotations
@@ -102,10 +102,7 @@ class Bench:
 
     def engine(self) -> Any:
         """Return a fresh engine, whose budget no other model has moved."""
-        fields: dict[str, Any] = {
-            "precision": self.options.precision,
-            "compile": self.options.compile,
-        }
+        fields: dict[str, Any] = {"precision": self.options.precision}
         if self.options.budget is not None:
             fields["token_budget"] = self.options.budget
         return self.plugins.load("runtime", self.options.device)(**fields).build()
@@ -134,7 +131,7 @@ class Bench:
         rows = max(1, engine.token_budget // self.options.length)
 
         def run(batches: int) -> float:
-            texts = [str(number) for number in range(batches * rows)]
+            texts = list(map(str, range(batches * rows)))
             start = time.perf_counter()
             output = encode(
                 texts,
@@ -349,7 +346,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--budget", type=int, default=None, help="tokens a batch when encoding"
     )
-    parser.add_argument("--compile", action="store_true")
     parser.add_argument(
         "--seconds", type=float, default=5.0, help="for each case, about"
     )

@@ -79,7 +79,7 @@ def _no_bars():
 
 def engine(dtype=torch.float32):
     """An engine of any precision, whatever this processor is fast at."""
-    return TorchEngine(torch.device("cpu"), dtype, False, {"precision": str(dtype)})
+    return TorchEngine(torch.device("cpu"), dtype, {"precision": str(dtype)})
 
 
 @pytest.fixture

@@ -419,12 +419,6 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "`tpu`, as it is set, runs no auxiliary",
         ),
         (
-            TOML_CP,
-            ["runtime.compile=true"],
-            "",
-            "`cpu`, as it is set, runs no auxiliary prompt",
-        ),
-        (
             TOML_TP,
             ["encoder.prompt={ template = '<PST> {text} <PST>' }"],
             "",

@@ -103,9 +103,9 @@ def passes(monkeypatch):
     rows = []
     forward = TorchEncoder._forward
 
-    def count(encoder, replica, batch):
+    def count(encoder, batch):
         rows.append(len(batch.input_ids))
-        return forward(encoder, replica, batch)
+        return forward(encoder, batch)
 
     # Several encoders beside each other call it, too.
     monkeypatch.setattr(TorchEncoder, "_forward", count)
@@ -128,7 +128,7 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
 ):
     def build(self):
         return TorchEngine(
-            torch.device("cpu"), precision, False, {"precision": str(precision)}
+            torch.device("cpu"), precision, {"precision": str(precision)}
         )
 
     monkeypatch.setattr(Cpu, "build", build)

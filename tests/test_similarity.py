@@ -257,7 +257,7 @@ epochs = 1
         ),
         (["evaluate.0.use=geometry"], "", "the evaluator `geometry` reads `vector`"),
         (
-            ["runtime.compile=true"],
+            ["runtime.devices=2"],
             "",
             "the runtime `cpu`, as it is set, runs no pooler with the output `tokens`",
         ),

@@ -23,9 +23,9 @@ def passes(monkeypatch):
     rows = []
     forward = TorchEncoder._forward
 
-    def count(encoder, replica, batch):
+    def count(encoder, batch):
         rows.append(len(batch.input_ids))
-        return forward(encoder, replica, batch)
+        return forward(encoder, batch)
 
     monkeypatch.setattr(TorchEncoder, "_forward", count)
     return rows

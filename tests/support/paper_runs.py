@@ -56,17 +56,26 @@ def local(table, directory, pairs=SAMPLE):
             "positive": "sent1",
             "negative": "hard_neg",
         },
-        "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
+        "pairs": {
+            **triplets,
+            "header": "",
+            "separator": "",
+            "anchor": "sent0",
+            "positive": "sent1",
+        },
         "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
         "nli": {"path": str(labelled)},
         "nsp": {"path": str(text)},
-        "parallel": {
-            "path": "",
-            "fields": "",
-            "anchor": str(text),
-            "positive": str(other),
+        "parallel": {"anchor": str(text), "positive": str(other)},
+        "scored": {
+            "path": str(scored),
+            "header": "",
+            "separator": "",
+            "anchor": "",
+            "positive": "",
+            "score": "",
+            "score_range": [0, 5],
         },
-        "scored": {"path": str(scored), "format": "table", "score_range": [0, 5]},
         "sample": {},
     }
     parallel = json.dumps([str(text), str(other)])

@@ -21,7 +21,6 @@ from sentbed.protocols import (
     Loss,
     LossOutput,
     Optimizer,
-    ParameterSettings,
     Pooler,
     TokenBatch,
     TokenIds,
@@ -31,7 +30,6 @@ from sentbed.protocols import (
 )
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional
 
@@ -195,8 +193,8 @@ class ContrastModule(torch.nn.Module):
         super().__init__()
         start = torch.tensor(math.log(parameters.temperature))
         self.log_temperature = torch.nn.Parameter(start, parameters.learned)
-        if parameters.settings is not None:
-            self.parameter_settings = {"log_temperature": parameters.settings}
+        if parameters.lr is not None:
+            self.learning_rates = {"log_temperature": parameters.lr}
         self.seen = []
 
     def forward(self, inputs, memory=None):
@@ -241,7 +239,7 @@ class Contrast(Loss):
     temperature: float = 0.2
     learned: bool = False
     memory: int = 0
-    settings: ParameterSettings | None = None
+    lr: float | None = None
 
     columns = frozenset({"anchor", "positive"})
 
@@ -403,19 +401,8 @@ class Toys:
         engine = ENGINES.get(first)
         if engine is None:
             place = first.placement
-            engine = TorchEngine(place.device, place.dtype, place.compile, {})
+            engine = TorchEngine(place.device, place.dtype, {})
         return engine.trainer(encoders, Training(loss, optimizer, **settings))
-
-    @staticmethod
-    def tower(encoder):
-        """A tower of this encoder alone."""
-        return Tower(
-            "encoder",
-            encoder.module,
-            encoder.backbone,
-            encoder.placement,
-            encoder.processes,
-        )
 
     @staticmethod
     def weights_of(encoder):
@@ -462,8 +449,8 @@ def _same_torch_afterwards():
 def engine_of():
     """An engine of any precision, whatever this processor is fast at."""
 
-    def engine(dtype=torch.float32, compile=False):
-        return TorchEngine(torch.device("cpu"), dtype, compile, {})
+    def engine(dtype=torch.float32):
+        return TorchEngine(torch.device("cpu"), dtype, {})
 
     return engine
 

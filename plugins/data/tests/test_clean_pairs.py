@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from sentbed_data.clean_pairs import CleanPairs
 from sentbed_data.delete import Delete
 from sentbed_data.mix import Mix
 from sentbed_data.nli import Nli
-from sentbed_data.parallel import Parallel
+from sentbed_data.pairs import Pairs
 
 Pair = tuple[str, str]
 
@@ -36,9 +37,8 @@ PAIRS: Sequence[Pair] = (
 
 
 def source_of(put, pairs, name="pairs.tsv"):
-    return Parallel(
-        path=put(name, "".join(f"{first}\t{second}\n" for first, second in pairs))
-    )
+    path = put(name, "".join(f"{first}\t{second}\n" for first, second in pairs))
+    return Pairs(path=path, header=False, anchor="0", positive="1")
 
 
 def pairs_of(table):
@@ -136,7 +136,7 @@ def test_any_pairs_are_cleaned_as_by_a_plain_loop(put, pairs, rules):
     if not kept:
         with pytest.raises(
             DataError,
-            match=r"nothing is left of the \d+ pairs of `parallel`; left out: ",
+            match=r"nothing is left of the \d+ pairs of `pairs`; left out: ",
         ):
             source.open()
     else:
@@ -153,10 +153,10 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put):
 
 
 def test_what_the_source_left_out_is_counted_too(put):
-    path = put("a.tsv", "a\tb\n\tc\na\tb\n")
-    table = CleanPairs(source=Parallel(path=path, skip_empty=True)).open()
+    source = source_of(put, [("a", "b"), ("", "c"), ("a", "b")])
+    table = CleanPairs(source=attrs.evolve(source, blank="leave-out")).open()
     assert table.left_out == {
-        "lines with an empty side": 1,
+        "rows with a blank text": 1,
         "pairs of an earlier row": 1,
     }
 
@@ -174,13 +174,13 @@ def test_the_fingerprint_follows_the_rows_that_are_left(put):
 
 def test_what_does_not_go_together_is_refused(put):
     pairs = source_of(put, PAIRS)
-    mix = Mix(sources=(pairs, pairs), strategy="round-robin")
+    mix = Mix(sources=(pairs, pairs), weights=(2.0, 1.0))
     faults = {
         "`nli` has no column `anchor`, `positive`": CleanPairs(
             source=Nli(path="a.tsv", build="labelled")
         ),
         "`min_words = 3` is above": CleanPairs(source=pairs, min_words=3, max_words=2),
-        "strategy 'round-robin'": CleanPairs(source=mix),
+        "the mix has `weights`": CleanPairs(source=mix),
     }
 
     for message, source in faults.items():
@@ -198,14 +198,15 @@ import re, sys
 from pathlib import Path
 import numpy
 from sentbed_data.clean_pairs import CleanPairs
-from sentbed_data.parallel import Parallel
+from sentbed_data.pairs import Pairs
 
 def memory():
     # Without the pages of mapped files, which the system can drop.
     return int(re.search(r"RssAnon:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
 def cleaned(path):
-    source = Parallel(path=path, stream=sys.argv[3] == "stream")
+    columns = {"header": False, "anchor": "0", "positive": "1"}
+    source = Pairs(path=path, stream=sys.argv[3] == "stream", **columns)
     return CleanPairs(source=source, min_words=2, max_ratio=3.0).open()
 
 cleaned(sys.argv[2]).rows([0])

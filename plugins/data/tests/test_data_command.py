@@ -222,17 +222,15 @@ def test_an_archive_that_is_there_is_used_and_a_damaged_one_refused(
     assert server.requests == []
 
 
+def once_and_twice(directory):
+    content = (directory / "source").read_bytes()
+    return {"one": content, "two": content * 2}
+
+
 def test_files_are_made_of_others(know, server, place):
     server.files["/source"] = Served(b"x")
-
-    def make(directory):
-        content = (directory / "source").read_bytes()
-        return {"one": content, "two": content * 2}
-
-    making = KnownMade(
-        ("one", "two"), (KnownFile("source", url=f"{server.url}/source"),), make
-    )
-
+    source = KnownFile("source", url=f"{server.url}/source")
+    making = KnownMade(("one", "two"), (source,), f"{__name__}:once_and_twice")
     know(toy(KnownFile("one"), KnownFile("two"), made=(making,)))
     write(place, "toy/one", b"mine")
     result = data("get", "toy")

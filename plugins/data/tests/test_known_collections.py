@@ -5,7 +5,6 @@ from sentbed import locate
 from sentbed_data import known_data
 from sentbed_data.collection_files import file_states, summary
 from sentbed_data.parallel import Parallel
-from sentbed_data.triplets import Triplets
 
 KNOWN = {collection.name: collection for collection in known_data()}
 
@@ -77,14 +76,3 @@ def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get
         f'"data:{collection.places[0]}/{file.path}"' in collection.summary
         for file in collection.files
     )
-
-
-def test_the_nli_triplets_lie_where_their_summary_says(tmp_path, monkeypatch):
-    (tmp_path / "nli_for_simcse.csv").write_text(
-        "sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601
-    )
-
-    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert 'path = "data:nli_for_simcse.csv"' in KNOWN["nli-for-simcse"].summary
-    assert summary(file_states(KNOWN["nli-for-simcse"], tmp_path)) == "present"
-    assert len(Triplets(path="data:nli_for_simcse.csv", limit=3).open()) == 3

@@ -26,15 +26,12 @@ class Made(DataSource):
     rows: int
     letter: str
     columns: tuple[str, ...] = ("anchor", "positive")
-    gives: int = 1000
     name = "made"
 
     def open(self):
-        source = self
-
         class Table(InMemoryDataset):
             def rows(self, indices, epoch=0):
-                columns = super().rows(indices[: source.gives])
+                columns = super().rows(indices)
                 return {
                     column: [f"{text} {epoch}" for text in texts]
                     for column, texts in columns.items()
@@ -119,17 +116,16 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
     [
         ({}, (100, 25, 4)),
         ({"batches": "single"}, (100, 25, 4)),
-        ({"strategy": "round-robin"}, (100, 100, 100)),
-        ({"strategy": "weights", "weights": (2.0, 0.5, 0.5)}, (86, 22, 22)),
+        ({"weights": (2.0, 0.5, 0.5)}, (86, 22, 22)),
     ],
 )
-def test_shares_follow_the_strategy(settings, expected):
+def test_shares_follow_the_weights(settings, expected):
     table = mix(100, 25, 4, **settings).open()
     assert table.takes == expected
 
 
 def test_all_rows_of_a_source_are_used_before_one_is_repeated():
-    table = mix(30, 4, strategy="weights", weights=(1.0, 1.0)).open()
+    table = mix(30, 4, weights=(1.0, 1.0)).open()
     epochs = [table.order((1, 0), epoch) for epoch in range(4)]
     rows = np.concatenate(epochs)
     first = rows[rows < 30]
@@ -147,18 +143,6 @@ def test_an_order_is_that_of_its_key_and_epoch():
     assert table.order((1, 0), 0).tolist() == order
     assert table.order((1, 0), 1).tolist() != order
     assert table.order((2, 0), 0).tolist() != order
-
-
-@pytest.mark.parametrize("batches", ["mixed", "single"])
-def test_sources_in_turn_alternate(batches):
-    table = mix(4, 8, strategy="round-robin", batches=batches).open()
-    rows = np.concatenate(table.batches(2, (1, 0), 0))
-    is_second = rows >= 4
-    expected = [False, True] * 8
-    if batches == "single":
-        expected = [False, False, True, True] * 4
-
-    assert is_second.tolist() == expected
 
 
 def test_a_batch_of_a_single_source_has_rows_of_one():
@@ -212,30 +196,16 @@ def test_the_fingerprint_follows_sources_and_shares():
         fingerprint("b", "a"),
         fingerprint("a", "c"),
         fingerprint("a", "b", batches="single"),
-        fingerprint("a", "b", strategy="weights", weights=(1.0, 2.0)),
+        fingerprint("a", "b", weights=(1.0, 2.0)),
     ]
 
     assert fingerprint("a", "b") == prints[0]
     assert len(set(prints)) == len(prints)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"strategy": "weights"}, "need each other; add"),
-        ({"weights": (1.0, 2.0)}, "need each other; add"),
-        (
-            {"strategy": "weights", "weights": (1.0, 2.0, 3.0)},
-            "has 3 number(s) for 2 sources",
-        ),
-    ],
-)
-def test_fields_that_do_not_fit_the_strategy_are_problems(settings, message):
-    (problem,) = mix(5, 5, **settings).check()
-    assert message in problem
-
-
 def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
+    (problem,) = mix(5, 5, weights=(1.0, 2.0, 3.0)).check()
+    assert "has 3 number(s) for 2 sources" in problem
     (problem,) = Mix(sources=(Made(5, "a"), Made(5, "b", ("negative",)))).check()
     assert (
         "`made` has anchor, positive; `made` has negative; mix sources of one kind"
@@ -260,16 +230,9 @@ def test_values_out_of_range_are_refused(settings, field):
         Mix(**{"sources": (Made(5, "a"), Made(5, "b")), **settings})
 
 
-def test_a_source_without_rows_or_that_runs_dry_is_named():
+def test_a_source_without_rows_is_named():
     with pytest.raises(DataError, match="source 2 of the mix, `made`, has no rows"):
         mix(5, 0).open()
-
-    table = Mix(sources=(Made(5, "a"), Made(5, "b", gives=1))).open()
-    with pytest.raises(
-        DataError,
-        match=r"source 2 of the mix ran dry: asked for 2 rows .* it gave 1 in epoch 4",
-    ):
-        table.rows([0, 5, 1, 6], epoch=3)
 
 
 RECIPE = """\
@@ -288,7 +251,6 @@ batch_size = 4
 epochs = 1
 [stage.data]
 use = "mix"
-strategy = "weights"
 weights = {weights}
 [[stage.data.sources]]
 use = "sample"
@@ -331,14 +293,7 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, prob
     assert messages.keys() == {"stage.mixed.data.sources.1"}
     message, line = messages["stage.mixed.data.sources.1"]
     assert f"`{tmp_path / 'a.tsv'}` does not exist" in message
-    assert line == 21
-
-
-def test_the_mixs_own_problems_are_at_its_own_place(tmp_path, problems):
-    (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
-    messages = problems(weights="[1, 2, 3]", path="a.tsv")
-    assert messages.keys() == {"stage.mixed.data"}
-    assert "`weights` has 3 number(s) for 2 sources" in messages["stage.mixed.data"][0]
+    assert line == 20
 
 
 def test_a_mix_is_written_out_with_its_sources():

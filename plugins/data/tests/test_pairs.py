@@ -19,3 +19,18 @@ def test_pairs_read_their_own_names_by_default(tmp_path):
         "anchor": ["a"],
         "positive": ["b"],
     }
+
+
+def test_the_pairs_of_tatoeba_have_their_published_number(real):
+    source = Pairs(
+        path=real("enzh/tatoeba_cmn.txt"),
+        header=False,
+        separator="\t",
+        anchor="1",
+        positive="0",
+    )
+
+    assert list(source.check()) == []
+    pairs = source.open()
+    assert len(pairs) == 29155
+    assert pairs.rows([0]) == {"anchor": ["嗨。"], "positive": ["Hi."]}

@@ -29,36 +29,13 @@ def test_right_answers_of_a_labelled_file_are_the_positives(put):
     assert len(Qa(path=source.path, limit=2).open()) == 2
 
 
-def test_a_negative_is_a_wrong_answer_to_the_same_question(put):
-    path = put("a.csv", TREC)
-    tables = [Qa(path=path, negatives=True, seed=seed).open() for seed in range(30)]
-    for table in tables:
-        assert table.columns == ("anchor", "positive", "negative")
-        assert table.data["anchor"] == ["q1", "q1"]
-        assert table.left_out == {"right answers to questions without a wrong one": 1}
-    # `q1 right two` is labelled right elsewhere, so it is never the negative.
-    assert {negative for table in tables for negative in table.data["negative"]} == {
-        "q1 wrong",
-        "q1 also wrong",
-    }
-
-    assert len({table.fingerprint for table in tables}) == 4
-
-
 def test_columns_and_the_label_of_a_right_answer_may_be_named(put):
     path = put(
         "a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n'
     )
 
-    source = Qa(
-        path=path, question="x", answer="y", label="ok", positive="2", negatives=True
-    )
-
-    assert source.open().rows([0]) == {
-        "anchor": ["q"],
-        "positive": ["a"],
-        "negative": ["b"],
-    }
+    source = Qa(path=path, question="x", answer="y", label="ok", positive="2")
+    assert source.open().rows([0]) == {"anchor": ["q"], "positive": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -96,14 +73,3 @@ def test_trecqa_has_the_published_sizes(real, split, rows, right):
     table = Qa(path=path).open()
     assert len(table) == right
     assert table.left_out == {"wrong answers": rows - right}
-    with_negatives = Qa(path=path, negatives=True).open()
-    missing = with_negatives.left_out["right answers to questions without a wrong one"]
-    assert len(with_negatives) + missing == right
-    assert not set(zip(*with_negatives.data.values(), strict=True)) & set(
-        zip(
-            table.data["anchor"],
-            table.data["positive"],
-            table.data["positive"],
-            strict=True,
-        )
-    )

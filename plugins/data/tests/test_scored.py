@@ -102,9 +102,19 @@ def test_hard_negatives_and_margins_as_they_are(put):
     }
 
 
+STS_B = {
+    "header": False,
+    "separator": "\t",
+    "anchor": "5",
+    "positive": "6",
+    "score": "4",
+    "score_range": (0, 5),
+}
+
+
 def test_sts_benchmark_lines_have_seven_or_nine_fields(put):
     lines = 'main\tvid\t2012\t1\t5.000\tA "plane.\tB\nmain\tvid\t2012\t2\t1.0\tC\tD\tlicence\tmore\n'
-    source = Scored(path=put("sts-train.csv", lines), format="sts-benchmark")
+    source = Scored(path=put("sts-train.csv", lines), **STS_B)
     assert list(source.check()) == []
     assert source.open().rows([0, 1]) == {
         "anchor": ['A "plane.', "C"],
@@ -114,17 +124,7 @@ def test_sts_benchmark_lines_have_seven_or_nine_fields(put):
 
     path = put("bad.csv", lines + "a\tb\tc\td\n")
     with pytest.raises(DataError, match=r"4 field\(s\); expected 7.*bad\.csv:3"):
-        Scored(path=path, format="sts-benchmark").open()
-
-
-def test_sick_has_scores_from_one_to_five(put):
-    lines = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\tA\tB\t3\tNEUTRAL\n"
-    source = Scored(path=put("SICK_train.txt", lines), format="sick")
-    assert source.open().rows([0]) == {
-        "anchor": ["A"],
-        "positive": ["B"],
-        "score": [0.5],
-    }
+        Scored(path=path, **STS_B).open()
 
 
 @pytest.mark.parametrize(
@@ -132,31 +132,32 @@ def test_sick_has_scores_from_one_to_five(put):
     [
         ({"score_range": (5, 0)}, "expected the smallest score, then a larger one"),
         ({"score_range": (0, float("inf"))}, "a larger one, both finite"),
-        ({"path": "sick.txt", "format": "sick", "score": "x"}, "`score` is for tables"),
     ],
 )
 def test_fields_that_do_not_fit_are_reported(put, fields, message):
-    fields["path"] = put(fields.get("path", "a.tsv"), tsv(*ROWS))
-    assert any(message in problem for problem in Scored(**fields).check())
+    path = put("a.tsv", tsv(*ROWS))
+    assert any(message in problem for problem in Scored(path=path, **fields).check())
 
 
 def test_a_mix_of_two_ranges_has_scores_in_one(put):
-    head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n"
-    sick = Scored(
-        path=put("SICK_train.txt", tsv(("1", "A", "B", "5"), head=head)), format="sick"
-    )
-
-    mix = Mix(sources=(Scored(path=put("a.tsv", tsv(*ROWS)), score_range=(0, 5)), sick))
+    first = Scored(path=put("a.tsv", tsv(*ROWS)), score_range=(0, 5))
+    second = Scored(path=put("b.tsv", tsv(("A", "B", "5"))), score_range=(1, 5))
+    mix = Mix(sources=(first, second))
     assert list(mix.check()) == []
     assert mix.open().rows([3, 0])["score"] == [1.0, 0.5]
 
 
 def test_the_published_files_are_read(real):
-    benchmark = Scored(
-        path=real("senteval/downstream/STS/STSBenchmark/sts-train.csv"),
-        format="sts-benchmark",
+    path = real("senteval/downstream/STS/STSBenchmark/sts-train.csv")
+    assert len(Scored(path=path, **STS_B).open()) == 5749
+    sick = Scored(
+        path=real("senteval/downstream/SICK/SICK_train.txt"),
+        separator="\t",
+        anchor="sentence_A",
+        positive="sentence_B",
+        score="relatedness_score",
+        score_range=(1, 5),
     )
 
-    assert len(benchmark.open()) == 5749
-    sick = Scored(path=real("senteval/downstream/SICK/SICK_train.txt"), format="sick")
+    assert list(sick.check()) == []
     assert len(sick.open()) == 4500

@@ -10,6 +10,7 @@ import attrs
 import pytest
 from sentbed import DataError, RunError
 from sentbed_data.dropout import Dropout
+from sentbed_data.pairs import Pairs
 from sentbed_data.parallel import Parallel
 from sentbed_data.streamed_table import StreamedTable
 from sentbed_data.triplets import Triplets
@@ -47,7 +48,7 @@ def test_streamed_rows_are_those_in_memory(table, put):
         Triplets(path=(table, table), anchor="sent1", positive="sent0"),
         Dropout(path=lines),
         Parallel(anchor=zh, positive=en, skip_empty=True),
-        Parallel(path=table, fields=(2, 0), limit=9),
+        Pairs(path=table, header=False, anchor="2", positive="0", limit=9),
     ]
 
     for source in sources:

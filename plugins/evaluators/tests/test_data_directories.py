@@ -11,7 +11,9 @@ from sentbed_evaluators import (
     senteval_sts_files,
     transfer_files,
 )
+from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.geometry import Geometry
+from sentbed_evaluators.known_collections import known_collection
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentglue import SentGLUE
@@ -194,7 +196,6 @@ def test_pairs_that_a_field_names_need_no_directory(tmp_path):
 SUITES = [
     (senteval_sts_files, "STS/STS15-en-test/STS.gs.belief.txt", "senteval"),
     (senteval_sts_files, "STS/STSBenchmark/sts-dev.csv", "senteval"),
-    (senteval_sts_files, "STSBenchmark/sts-dev.csv", "senteval"),
     (senteval_sts_files, "SICK/SICK_trial.txt", "senteval"),
     (transfer_files, "MR/rt-polarity.pos", "senteval"),
     (glue_files, "MNLI/train.tsv", "glue"),
@@ -211,7 +212,7 @@ def test_each_layout_is_found(
     tmp_path,
     monkeypatch,
 ):
-    for number, place in enumerate(module.ROOTS):
+    for number, place in enumerate(known_collection(collection).places):
         directory = tmp_path / str(number)
         (directory / place / file).parent.mkdir(parents=True)
         (directory / place / file).touch()
@@ -224,23 +225,22 @@ def test_each_layout_is_found(
 
 @pytest.mark.usefixtures("no_data")
 @pytest.mark.parametrize(
-    ("module", "what", "collection"),
+    ("module", "entry", "collection"),
     [
-        (senteval_sts_files, "SentEval data: .*STS12-en-test", "senteval"),
-        (transfer_files, "transfer task of SentEval's", "senteval"),
-        (glue_files, "GLUE data", "glue"),
-        (probing_files, "probing data of SentEval", "senteval-probing"),
+        (senteval_sts_files, "STS/STS12-en-test", "senteval"),
+        (transfer_files, "MR", "senteval"),
+        (glue_files, "CoLA", "glue"),
+        (probing_files, "sentence_length.txt", "senteval-probing"),
     ],
 )
 def test_no_directory_says_what_to_set_and_what_downloads_it(
-    module, what, collection, tmp_path
+    module, entry, collection, tmp_path
 ):
     with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
         module.find_files(None)
 
-    with pytest.raises(
-        DataError, match=f"has no {what}.*`sentbed data get {collection}` downloads it"
-    ):
+    message = f"no data of `{collection}`: `{entry}` .*get {collection}` downloads it"
+    with pytest.raises(DataError, match=message):
         module.find_files(str(tmp_path))
 
 
@@ -264,12 +264,6 @@ def test_missing_files_are_named_with_the_tasks_that_are_complete(write, tmp_pat
     with pytest.raises(DataError, match="task `QNLI` needs"):
         files["QNLI"]
 
-    (message,) = (
-        transfer_files.TaskFiles(
-            "senteval", tmp_path, {"A": tuple(tmp_path / name for name in "xyz")}
-        )
-        .missing(["A"])
-        .values()
-    )
-
-    assert message.startswith("task `A` needs `x` and 2 more, missing in")
+    paths = tuple(tmp_path / name for name in "xyz")
+    messages = TaskFiles("senteval", tmp_path, {"A": paths}).missing(["A"])
+    assert messages["A"].startswith("task `A` needs `x` and 2 more, missing in")

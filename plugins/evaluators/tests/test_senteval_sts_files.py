@@ -35,15 +35,6 @@ def test_real_files_have_the_published_number_of_pairs(real_data, task):
     assert len(read_task(files, task).pairs) == SIZES[task]
 
 
-def test_sts_benchmark_may_stand_outside_sts(write, tmp_path):
-    write("STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.500\tone\ttwo\n")
-    (subset,) = read_task(
-        find_files(str(tmp_path)), "STSB-dev", check_sizes=False
-    ).subsets
-
-    assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
-
-
 def test_all_of_sick_is_train_then_trial_then_test(write, tmp_path):
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     for i, name in enumerate(("train", "trial", "test_annotated")):

@@ -26,31 +26,6 @@ def table(path, header=True):
     return [line.split("\t") for line in path.read_text().split("\n")[header:-1]]
 
 
-def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
-    glue_data, encoder, probed
-):
-    forward = evaluate(evaluator(glue_data), encoder)
-    tasks = (
-        "STS-B",
-        "MNLI-mm",
-        "RTE",
-        "QNLI",
-        "MRPC",
-        "MNLI-m",
-        "QQP",
-        "SST-2",
-        "CoLA",
-    )
-    backward = evaluate(evaluator(glue_data, *tasks), encoder)
-    assert [score.task for score in backward.scores] == [*tasks, "AVG"]
-    values = {score.task: score.value for score in forward.scores}
-    assert {score.task: score.value for score in backward.scores} == pytest.approx(
-        values
-    )
-    data = backward.scores[-1].protocol["data"]
-    assert data == forward.scores[-1].protocol["data"]
-
-
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
     glue_data, encoder, probed
 ):
@@ -73,13 +48,6 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
         assert part.labels.tolist() == [
             ["entailment", "not_entailment"].index(row[2]) for row in rows
         ]
-
-
-def test_a_task_encodes_each_sentence_once(glue_data, encoder, probed):
-    evaluate(evaluator(glue_data, "MNLI-m", "MNLI-mm", "STS-B"), encoder)
-    mnli, sts = encoder.calls
-    assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
-    assert len(sts) == 2 * 12
 
 
 def test_mnli_is_trained_once_and_scored_twice(glue_data, encoder, probed):

@@ -67,16 +67,6 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     assert accuracy.note == ""
 
 
-def test_an_encoder_that_knows_the_class_scores_high(downstream, table_encoder):
-    positive = (downstream / "MR/rt-polarity.pos").read_text().splitlines()
-    negative = (downstream / "MR/rt-polarity.neg").read_text().splitlines()
-    table = {text: [5.0, 0.1 * (i % 3)] for i, text in enumerate(positive)}
-    table |= {text: [-5.0, 0.1 * (i % 3)] for i, text in enumerate(negative)}
-    for protocol in ("senteval", "logistic"):
-        evaluator = suite(downstream, ("MR",), protocol, "fast")
-        assert evaluate(evaluator, table_encoder(table)).scores[0].value == 100
-
-
 def test_examples_are_sorted_by_words_then_class(write):
     write("MR/rt-polarity.pos", "one two three\nb\n")
     write("MR/rt-polarity.neg", "\nc\nfour five\n")

@@ -391,9 +391,7 @@ def main(out, fields, fails=None):
     both = runtime.build()
     if fails is not None:
         return failing(both, int(fails))
-    alone = TorchEngine(
-        torch.device("cpu"), torch.float32, False, {"precision": "fp32"}
-    )
+    alone = TorchEngine(torch.device("cpu"), torch.float32, {"precision": "fp32"})
     results = {
         "one": scenarios(alone, out / "one"),
         "two": scenarios(both, out / "two"),

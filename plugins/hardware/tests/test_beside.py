@@ -59,13 +59,12 @@ def test_the_backbone_is_passed_through_once(toys, engine):
     encoders = several(toys, engine)
     together = beside(encoders)
     passes = []
-    together.replica().backbone.register_forward_hook(lambda *_: passes.append(1))
+    together.copied_backbone().register_forward_hook(lambda *_: passes.append(1))
     together.encode(toys.batch(*TEXTS))
     assert len(passes) == 1
     # The copy of the weights is the first one's, also for each alone.
-    assert together.replica() is encoders[0].replica()
     for encoder in encoders:
-        assert encoder.replica().backbone is together.replica().backbone
+        assert encoder.copied_backbone() is together.copied_backbone()
 
 
 def test_poolers_compute_as_for_encoding(toys, engine):
@@ -90,28 +89,6 @@ def test_weights_that_changed_are_used(toys, engine):
     assert after.tobytes() == one_after_another(encoders, batch).tobytes()
 
 
-def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
-    toys, engine, monkeypatch
-):
-    from sentbed_hardware._common import module_fingerprint as module
-
-    encoders = several(toys, engine)
-    expected = [encoder.fingerprint() for encoder in encoders]
-    assert len(set(expected)) == len(encoders)
-    hashed = []
-    digest = module._digest
-
-    def recorded(tensor):
-        hashed.append(id(tensor))
-        return digest(tensor)
-
-    monkeypatch.setattr(module, "_digest", recorded)
-    assert beside(encoders).fingerprints() == expected
-    assert len(hashed) == len(set(hashed))
-    backbone = {id(parameter) for parameter in encoders[0].module.backbone.parameters()}
-    assert backbone < set(hashed)
-
-
 def test_encoders_of_another_backbone_or_engine_are_refused(toys, engine, engine_of):
     first, *rest = several(toys, engine)
     other = several(toys, engine)[1]
@@ -120,11 +97,6 @@ def test_encoders_of_another_backbone_or_engine_are_refused(toys, engine, engine
     assert first.beside([elsewhere]) is None
     assert first.beside([object()]) is None
     assert first.beside(rest) is not None
-
-
-def test_a_compiled_pass_promises_no_bits(toys, engine_of):
-    first, *rest = several(toys, engine_of(compile=True))
-    assert first.beside(rest) is None
 
 
 def test_a_batch_that_does_not_fit_is_not_halved_for_several(toys, engine, room_for):

@@ -30,45 +30,29 @@ def test_int8_is_refused_with_the_runtime_that_has_it():
         Cpu(precision="int8").build()
 
 
-@pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
-@pytest.mark.parametrize("precision", ["bf16", "auto"])
-def test_bf16_is_taken_where_the_processor_has_it(processor, name, precision):
-    processor(**{name: True})
-    engine = Cpu(precision=precision).build()
-    assert engine.placement.dtype == torch.bfloat16
-    assert engine.describe()["precision"] == "bf16"
-    assert engine.describe()["bf16_instructions"] == [name]
+BF16 = torch.bfloat16, "bf16"
+FP32 = torch.float32, "fp32"
 
 
-def test_auto_is_fp32_where_bf16_is_emulated(processor):
-    processor()
-    engine = Cpu(precision="auto").build()
-    assert engine.placement.dtype == torch.float32
-    assert engine.describe()["precision"] == "fp32"
-    assert engine.describe()["bf16_instructions"] == []
-
-
-def test_instruction_sets_that_the_environment_does_not_name_are_hidden(
-    processor, monkeypatch
+@pytest.mark.parametrize(
+    ("precision", "instructions", "shown", "expected"),
+    [
+        ("bf16", ["amx_bf16"], None, BF16),
+        ("auto", ["avx512_bf16"], None, BF16),
+        ("auto", [], None, FP32),
+        ("auto", ["amx_bf16"], "sse4_2,avx2", FP32),
+        ("fp32", ["amx_bf16", "avx512_bf16"], None, FP32),
+    ],
+)
+def test_bf16_is_taken_if_it_is_asked_for_and_the_processor_has_it(
+    processor, monkeypatch, precision, instructions, shown, expected
 ):
-    processor(avx2=True, amx_bf16=True)
-    monkeypatch.setenv("SENTBED_INSTRUCTIONS", "sse4_2,avx2")
-    engine = Cpu(precision="auto").build()
-    assert engine.describe()["precision"] == "fp32"
-
-
-def test_fp32_is_the_default_even_where_bf16_is_fast(processor):
-    processor(amx_bf16=True, avx512_bf16=True)
-    engine = Cpu().build()
-    assert engine.placement.dtype == torch.float32
-    assert engine.describe()["precision"] == "fp32"
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_number_of_threads_is_set(threads):
-    engine = Cpu(threads=threads).build()
-    assert torch.get_num_threads() == threads
-    assert engine.describe()["threads"] == threads
+    """Instruction sets that the environment does not name are hidden."""
+    processor(**dict.fromkeys(instructions, True))
+    if shown is not None:
+        monkeypatch.setenv("SENTBED_INSTRUCTIONS", shown)
+    engine = Cpu(precision=precision).build()
+    assert (engine.placement.dtype, engine.describe()["precision"]) == expected
 
 
 @pytest.mark.skipif(
@@ -96,19 +80,12 @@ def test_left_out_threads_are_those_of_the_environment(
     assert Cpu(threads=2).build().describe()["threads"] == 2
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_determinism_is_set_as_asked(deterministic):
-    torch.use_deterministic_algorithms(not deterministic)
-    engine = Cpu(deterministic=deterministic).build()
-    assert torch.are_deterministic_algorithms_enabled() == deterministic
-    assert engine.describe()["deterministic"] == deterministic
-
-
-def test_the_description_holds_what_the_manifest_needs(processor):
+def test_the_description_holds_what_is_set(processor):
     processor(cpu_name="Abacus", avx512_bf16=True)
-    assert dict(
-        Cpu(precision="auto", threads=1, deterministic=True).build().describe()
-    ) == {
+    engine = Cpu(precision="auto", threads=1, deterministic=True).build()
+    assert torch.get_num_threads() == 1
+    assert torch.are_deterministic_algorithms_enabled()
+    assert dict(engine.describe()) == {
         "runtime": "cpu",
         "device": "Abacus",
         "precision": "bf16",
@@ -116,11 +93,6 @@ def test_the_description_holds_what_the_manifest_needs(processor):
         "threads": 1,
         "deterministic": True,
     }
-
-
-def test_no_threads_are_refused():
-    with pytest.raises(ValueError, match="threads"):
-        Cpu(threads=0)
 
 
 def test_threads_are_given_only_where_the_recipe_does_not_say():

@@ -11,7 +11,8 @@ import torch
 from sentbed import RunError, RuntimeUnavailableError
 from sentbed._encoder.batching import encode
 from sentbed.protocols import BuildContext, Head
-from sentbed_hardware._torch.cuda import AHEAD, CudaEngine, budget
+from sentbed_hardware._torch.cuda import CudaEngine, budget
+from sentbed_hardware._torch.placed_encoder import AHEAD
 from sentbed_hardware.cuda import Cuda
 
 GIB = 2**30
@@ -147,7 +148,7 @@ def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu):
     gpu()
     assert Cuda(tf32=True).build().describe()["tf32"] is True
     assert torch.backends.cuda.matmul.fp32_precision == "tf32"
-    # The compiler and the fingerprint of an encoder ask in the older words.
+    # The fingerprint of an encoder asks in the older words.
     assert torch.get_float32_matmul_precision() == "high"
 
 
@@ -187,8 +188,7 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
 ):
     gpu(memory=GIB)
     actual, fixed = (
-        CudaEngine(torch.device("cpu"), torch.float32, False, {}, n)
-        for n in (None, 777)
+        CudaEngine(torch.device("cpu"), torch.float32, {}, n) for n in (None, 777)
     )
     budgets = []
     for width in (8, 512, 8):
@@ -205,7 +205,9 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
 @pytest.fixture
 def encoder(assemble):
     """An encoder of the engine for a GPU, on the host."""
-    return assemble(on=CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096))
+    encoder = assemble(on=CudaEngine(torch.device("cpu"), torch.float32, {}, 4096))
+    encoder.asynchronous = True
+    return encoder
 
 
 def test_batches_are_taken_ahead_and_vectors_come_in_order(toys, encoder):
@@ -256,7 +258,7 @@ def test_texts_are_encoded_as_on_a_processor(
 def test_a_step_in_fp16_that_overflows_is_skipped_and_the_next_ones_are_taken(
     toys, assemble, columns
 ):
-    engine = CudaEngine(torch.device("cpu"), torch.float16, False, {}, 4096)
+    engine = CudaEngine(torch.device("cpu"), torch.float16, {}, 4096)
     encoder = assemble(on=engine)
     reference = toys.train(assemble(), toys.loss(), toys.sgd())
     trainer = toys.train(encoder, toys.loss(), toys.sgd())
@@ -276,26 +278,31 @@ def test_a_step_in_fp16_that_overflows_is_skipped_and_the_next_ones_are_taken(
     assert taken.grad_norm == pytest.approx(expected.grad_norm, rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("micro_batch", "remedy"),
-    [(None, "`micro_batch = 2`"), (1, "set a smaller `max_length`")],
-)
-def test_a_step_that_does_not_fit_names_what_would(
-    toys, assemble, columns, room_for, micro_batch, remedy
+@pytest.mark.parametrize("full", ["weights", "copy", "text", "batch", "optimizer"])
+def test_what_does_not_fit_into_memory_ends_the_run_with_what_to_do(
+    toys, assemble, columns, room_for, monkeypatch, full
 ):
-    trainer = toys.train(assemble(), toys.loss(), toys.sgd(), micro_batch=micro_batch)
-    room_for(2)
-    with pytest.raises(RunError, match=remedy):
-        trainer.step(columns)
-
-
-def test_an_optimizer_whose_state_does_not_fit_is_named(
-    toys, assemble, columns, monkeypatch
-):
-    def full():
+    def fails(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.00 GiB.")
 
-    trainer = toys.train(assemble(), toys.loss(), toys.sgd())
-    monkeypatch.setattr(trainer.optimizer, "step", full)
-    with pytest.raises(RunError, match="the state of the optimizer does not fit"):
-        trainer.step(columns)
+    encoder = assemble()
+    trainer = toys.train(encoder, toys.loss(), toys.sgd())
+
+    def act():
+        if full == "weights":
+            assemble()
+        elif full in ("copy", "text"):
+            encoder.encode(toys.batch(*TEXTS))
+        else:
+            trainer.step(columns)
+
+    if full == "weights":
+        monkeypatch.setattr(torch.nn.Module, "to", fails)
+    elif full == "copy":
+        monkeypatch.setattr(encoder.backbone, "inference", fails)
+    elif full == "optimizer":
+        monkeypatch.setattr(trainer.optimizer, "step", fails)
+    else:
+        room_for(1)
+    with pytest.raises(RunError, match="do not fit into the memory; set a smaller"):
+        act()

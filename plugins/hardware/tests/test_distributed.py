@@ -176,13 +176,6 @@ def test_the_engine_says_how_many_processes_it_has_and_how_they_work(results):
     assert of_two["counters"] == of_one["counters"]
 
 
-def test_fields_that_do_not_fit_are_named():
-    assert list(Cpu(devices=4).check()) == []
-    (compiled,) = Cpu(devices=2, parallel="fsdp", compile=True).check()
-
-    assert compiled.endswith("set `compile = false`")
-
-
 def test_a_process_that_stands_alone_does_not_pretend_to_be_two():
     with pytest.raises(
         RuntimeUnavailableError,

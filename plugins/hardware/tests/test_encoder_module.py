@@ -240,36 +240,3 @@ def test_more_dimensions_than_there_are_cannot_be_kept(toys):
         ModelError, match="keeps 9 dimensions of vectors that are 8 wide"
     ):
         module_of(toys, Head(dimensions=9))
-
-
-def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(toys, engine):
-    for pooler in (toys.first_dense(), toys.mean()):
-        module, backbone = module_of(toys, Head(projection=3, normalize=True), pooler)
-        seen = []
-        module.pooler.register_forward_pre_hook(
-            lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
-        )
-        vectors = module.inference(backbone, torch.bfloat16)(
-            *engine.placement.tensors(toys.batch(*TEXTS))
-        )
-        assert seen == [torch.float32]
-        assert vectors.dtype == torch.float32
-        torch.testing.assert_close(
-            vectors,
-            module(*engine.placement.tensors(toys.batch(*TEXTS))),
-            rtol=0,
-            atol=0.05,
-        )
-
-
-def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(toys, engine_of):
-    module, backbone = module_of(
-        toys, Head(projection=3, normalize=True), toys.first_dense()
-    )
-    tensors = engine_of().placement.tensors(toys.batch(*TEXTS))
-    torch.testing.assert_close(
-        module.inference(backbone, torch.float32)(*tensors),
-        module(*tensors),
-        rtol=0,
-        atol=1e-6,
-    )

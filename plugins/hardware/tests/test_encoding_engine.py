@@ -14,7 +14,7 @@ import torch
 from sentbed import RunError
 from sentbed.errors import NotFiniteError
 from sentbed.protocols import Head, Transform
-from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
+from sentbed_hardware.engine_parts.encoder_module import traceable
 from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -31,11 +31,11 @@ class TracedEngine(EncodingEngine):
 
     def compiled(self, backbone, module):
         self.compilations += 1
-        traceable = TraceableEncoder(module, backbone).eval()
+        encoder = traceable(module, backbone)
 
         def project(input_ids, mask):
             with torch.inference_mode():
-                return traceable(*map(torch.from_numpy, (input_ids, mask))).numpy()
+                return encoder(*map(torch.from_numpy, (input_ids, mask))).numpy()
 
         return project
 

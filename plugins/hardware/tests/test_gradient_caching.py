@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import math
-import shutil
 from collections.abc import Callable, Mapping
 from weakref import finalize
 
@@ -12,7 +11,7 @@ import torch
 from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.tower import BatchVectors, plan_chunks
+from sentbed_hardware._torch.tower import plan_chunks
 from sentbed_hardware.adamw import AdamW
 
 ROWS, MICRO_BATCH = 24, 4
@@ -211,62 +210,6 @@ def test_no_graph_is_alive_where_a_chunk_begins(toys, assemble, kind):
     assert len(at_start) >= 12
     assert set(at_start) == {0}
     assert most > 5
-
-
-HAS_COMPILER = shutil.which("g++") or shutil.which("clang++")
-COMPILES = [
-    pytest.mark.slow,
-    # The compiler imports what is deprecated.
-    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
-    pytest.mark.skipif(not HAS_COMPILER, reason="needs a C++ compiler"),
-]
-
-
-@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=COMPILES)])
-def test_the_second_pass_repeats_the_first_to_the_bit(
-    toys,
-    engine_of,
-    assemble,
-    tmp_path,
-    monkeypatch,
-    compile,
-):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    encoder = assemble(dropout=0.4, on=engine_of(compile=compile))
-    encoder.module.train()
-    tower = toys.tower(encoder)
-    tokens = toys.tokens(*random_texts(0))
-    chunks = list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
-    passes = []
-    forward = tower.forward
-
-    def recorded(*args):
-        vectors = forward(*args)
-        passes.append(vectors.detach().clone())
-        return vectors
-
-    monkeypatch.setattr(tower, "forward", recorded)
-    cached = BatchVectors(tower, tokens, chunks)
-    torch.rand(5)
-    drawn = torch.get_rng_state()
-    cached.vectors.sum().backward()
-    cached.backward()
-    assert torch.equal(drawn, torch.get_rng_state())
-    assert len(passes) == 2 * len(chunks)
-    for first, second in zip(passes, passes[len(chunks) :], strict=False):
-        assert torch.equal(first, second)
-    assert not torch.equal(passes[0], forward(tokens, chunks[0]))
-    assert encoder.module.backbone.words.weight.grad.abs().max() > 0
-
-
-def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(toys, assemble):
-    tower = toys.tower(assemble())
-    tokens = toys.tokens(*random_texts(0))
-    cached = BatchVectors(
-        tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
-    )
-    cached.backward()
-    assert all(parameter.grad is None for parameter in tower.parameters.values())
 
 
 LENGTHS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import copy
 import math
-import shutil
-from contextlib import nullcontext
 from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 from sentbed import RunError
-from sentbed.protocols import Head, ParameterSettings
-from sentbed_hardware._torch.tower import Tower
+from sentbed.protocols import Head
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear
@@ -132,44 +129,26 @@ def test_a_loss_trains_its_own_weights(toys, assemble, columns):
     )
 
 
-def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
-    toys, assemble, columns
-):
-    settings = ParameterSettings(lr=0.05, weight_decay=0.2)
-    loss = toys.loss(temperature=0.2, learned=True, settings=settings)
+def test_a_parameter_of_the_loss_may_have_a_rate_of_its_own(toys, assemble, columns):
+    loss = toys.loss(temperature=0.2, learned=True, lr=0.05)
     trainer = toys.train(
         assemble(), loss, AdamW(lr=0.01), schedule=Linear(), total_steps=4
     )
-    plain_loss = toys.loss(temperature=0.2, learned=True)
-    plain = toys.train(assemble(), plain_loss, AdamW(lr=0.01))
     _, gradients = trainer.gradients(columns)
     slope = float(gradients["loss.log_temperature"])
     trainer.step(columns)
-    plain.step(columns)
     # The first update of Adam is the sign of the gradient.
-    start, update = math.log(0.2), math.copysign(1, slope)
+    before = math.log(0.2) - 0.05 * math.copysign(1, slope)
     temperature = trainer.loss.log_temperature
-    expected = start * (1 - 0.05 * 0.2) - 0.05 * update
-    assert temperature.item() == pytest.approx(expected, rel=1e-5)
-    plain_temperature = plain.loss.log_temperature.item()
-    assert plain_temperature == pytest.approx(start - 0.01 * update, rel=1e-5)
+    assert temperature.item() == pytest.approx(before, rel=1e-5)
 
-    before = temperature.item()
     trainer.step(columns)
     *groups, last_group = trainer.optimizer.param_groups
     assert last_group["lr"] == pytest.approx(0.05 * 3 / 4)
-    assert abs(temperature.item() - before) > 0.02
+    # At the rate of the optimiser, a step would move it by 0.0075 at most.
+    assert abs(temperature.item() - before) > 0.015
     in_other_groups = sum(len(group["params"]) for group in groups)
     assert in_other_groups == len(trainer.parameters) - 1
-
-
-def test_a_decay_that_the_optimizer_does_not_have_is_refused(toys, assemble):
-    loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
-    with pytest.raises(
-        RunError,
-        match=r"`loss.log_temperature` has its own weight decay.* `toy-sgd` has no",
-    ):
-        toys.train(assemble(), loss, toys.sgd())
 
 
 def test_frozen_weights_stay(toys, assemble, columns):
@@ -311,76 +290,6 @@ def test_the_gradient_of_two_forward_passes_is_that_of_one(toys, engine, assembl
     for name, parameter in module.named_parameters():
         moved = before[name] - toys.weights_of(encoder)[name]
         torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
-
-
-def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
-    toys,
-    engine_of,
-    assemble,
-    monkeypatch,
-):
-    encoder = assemble(on=engine_of(torch.bfloat16))
-    columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
-    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
-    shape = encoder.module.backbone.dense.weight.shape
-    assert len(set(shape)) == 1
-
-    def gradients():
-        """Return the addresses of weights saved for the backward pass, and the gradients."""
-        saved = []
-
-        def save(tensor):
-            if tensor.dtype == torch.bfloat16 and tensor.shape == shape:
-                saved.append(tensor)
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-            _, by_name = trainer.gradients(columns)
-        return [tensor.data_ptr() for tensor in saved], by_name
-
-    addresses, shared = gradients()
-    assert (len(addresses), len(set(addresses))) == (2, 1)
-    monkeypatch.setattr(Tower, "shared_casts", lambda _: nullcontext())
-    addresses, alone = gradients()
-    assert (len(addresses), len(set(addresses))) == (2, 2)
-    for name, gradient in alone.items():
-        assert np.array_equal(shared[name], gradient), name
-
-
-# compiling
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore:.torch.jit:DeprecationWarning"
-)  # the compiler's own imports
-@pytest.mark.skipif(
-    not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
-)
-def test_compiled_steps_are_those_without_compiling(
-    toys,
-    engine_of,
-    assemble,
-    columns,
-    tmp_path,
-    monkeypatch,
-):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    plain = assemble(on=engine_of())
-    compiled = assemble(on=engine_of(compile=True))
-    plain_trainer = toys.train(plain, toys.loss(), AdamW(lr=1e-2))
-    compiled_trainer = toys.train(compiled, toys.loss(), AdamW(lr=1e-2))
-    shorter = {name: columns[name] for name in ("anchor", "positive")}
-    for batch in (columns, shorter):
-        expected, result = plain_trainer.step(batch), compiled_trainer.step(batch)
-        assert result.loss == pytest.approx(expected.loss, rel=1e-5)
-        assert result.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
-    weights = toys.weights_of(plain)
-    for name, value in toys.weights_of(compiled).items():
-        torch.testing.assert_close(value, weights[name], rtol=0, atol=1e-5)
-    batch = toys.batch(*ANCHORS)
-    vectors = compiled.encode(batch)
-    np.testing.assert_allclose(vectors, plain.encode(batch), rtol=0, atol=1e-5)
 
 
 # several towers, given vectors, labels, state
@@ -547,39 +456,42 @@ def test_towers_of_different_widths_are_refused(toys, assemble):
     )
 
 
-def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are_two(
-    toys, pair
+def freeze(module):
+    module.requires_grad_(False)
+
+
+def in_bf16(module):
+    module.backbone.dense.to(torch.bfloat16)
+
+
+def frozen_in_fp16(module):
+    module.backbone.requires_grad_(False).to(torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("change", "dtype", "message"),
+    [
+        (freeze, torch.float32, "nothing in the encoder `en` can be trained: every"),
+        (
+            in_bf16,
+            torch.float32,
+            "`en.backbone.dense.weight` is held in torch.bfloat16",
+        ),
+        (
+            frozen_in_fp16,
+            torch.bfloat16,
+            "the encoder `en` that are held in fp16 cannot",
+        ),
+    ],
+)
+def test_an_encoder_that_cannot_be_trained_is_named(
+    toys, engine_of, assemble, change, dtype, message
 ):
-    pair["en"].module.requires_grad_(False)
-    with pytest.raises(
-        RunError,
-        match="nothing in the encoder `en` can be trained: everything is frozen",
-    ):
+    engine = engine_of(dtype)
+    pair = {name: assemble(on=engine) for name in ("zh", "en")}
+    change(pair["en"].module)
+    with pytest.raises(RunError, match=message):
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
-    with pytest.raises(RunError, match="nothing in this encoder can be trained"):
-        toys.train(pair["en"], toys.loss(), AdamW(lr=1e-2))
-
-
-def test_weights_below_fp32_are_refused_by_name(toys, pair):
-    pair["en"].module.backbone.dense.to(torch.bfloat16)
-    with pytest.raises(
-        RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"
-    ):
-        toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
-
-
-def test_fp16_weights_are_refused_under_bf16(
-    toys,
-    engine_of,
-    assemble,
-):
-    encoder = assemble(on=engine_of(torch.bfloat16))
-    encoder.module.backbone.requires_grad_(False).to(torch.float16)
-    with pytest.raises(
-        RunError,
-        match="weights of this encoder that are held in fp16 cannot be trained",
-    ):
-        toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
 
 
 def test_an_encoder_that_only_encodes_keys_is_refused(toys, pair):

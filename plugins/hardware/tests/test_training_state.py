@@ -130,22 +130,6 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     assert not torch.equal(at_end[average], at_save[average])
 
 
-def test_encoding_after_loading_uses_the_loaded_weights(
-    toys,
-    make_trainer,
-    columns,
-    tmp_path,
-):
-    trainer, restored = make_trainer(0), make_trainer(50)
-    trainer.step(columns)
-    trainer.save(tmp_path)
-    batch = toys.batch("two birds", "a house")
-    first, second = trainer.encoders["zh"], restored.encoders["zh"]
-    assert not np.allclose(first.encode(batch), second.encode(batch))
-    restored.load(tmp_path)
-    assert np.array_equal(first.encode(batch), second.encode(batch))
-
-
 def test_the_generators_of_python_numpy_and_torch_go_on(make_trainer, tmp_path):
     def drawn():
         return [

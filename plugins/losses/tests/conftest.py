@@ -90,14 +90,6 @@ def explicit(
         return list(zip(batch[name], numbers.tolist(), strict=True))
 
     def direction(query, target, negatives, memory):
-        def harder(q, candidate, of_row):
-            if query != "anchor" or parameters.hardness_of not in (
-                "all",
-                "own" if of_row else "others",
-            ):
-                return 1.0
-            return torch.exp(parameters.hardness * similarity(q, candidate).detach())
-
         total, count = torch.zeros((), dtype=torch.float64), 0
         rows = list(zip(column(query), column(target), strict=True))
         for i, ((q, q_id), (match, match_id)) in enumerate(rows):
@@ -116,28 +108,23 @@ def explicit(
             )
             for j, candidate in enumerate(column(target)):
                 if j != i and not leaves(candidate):
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
-                        q, candidate[0], False
-                    )
+                    term = torch.exp(similarity(q, candidate[0]) / t)
                     denominator = denominator + term
                     count += 1
             for name in negatives:
                 for j, candidate in enumerate(column(name)):
-                    if j != i and (
-                        parameters.hard_negatives == "own" or leaves(candidate)
-                    ):
+                    value = similarity(q, candidate[0])
+                    term = torch.exp(value / t)
+                    if j == i:
+                        hardness = torch.exp(parameters.hardness * value.detach())
+                        term = term * parameters.hard_negative_weight * hardness
+                    elif parameters.hard_negatives == "own" or leaves(candidate):
                         continue
-                    weight = parameters.hard_negative_weight if j == i else 1
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
-                        q, candidate[0], j == i
-                    )
-                    denominator = denominator + weight * term
+                    denominator = denominator + term
                     count += 1
             for candidate in memory:
                 if not leaves(candidate):
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
-                        q, candidate[0], False
-                    )
+                    term = torch.exp(similarity(q, candidate[0]) / t)
                     denominator = denominator + term
                     count += 1
             total = total - torch.log(numerator / denominator)

@@ -121,6 +121,11 @@ CASES: list[tuple[Any, Theirs, int]] = [
     (Angle(rows="triplets", temperature=0.5), direct("AnglELoss", None, scale=2.0), 3),
     (CosineMSE(), direct("CosineSimilarityLoss"), 2),
     (MarginMSE(), direct("MarginMSELoss"), 3),
+    (
+        MarginMSE(similarity="cosine"),
+        direct("MarginMSELoss", similarity_fct=torch.cosine_similarity),
+        3,
+    ),
     (SpreadOut(TEXTS), direct("GlobalOrthogonalRegularizationLoss", None), 3),
     (
         SpreadOut(TEXTS, mean_weight=0.5, second_moment_weight=2.0, aggregation="sum"),
@@ -166,24 +171,6 @@ CASES: list[tuple[Any, Theirs, int]] = [
         InfoNCE(0.5, hardness=5.0),
         direct(
             NCE, None, scale=2.0, hardness_mode="hard_negatives", hardness_strength=5.0
-        ),
-        3,
-    ),
-    (
-        InfoNCE(0.5, hardness=3.0, hardness_of="others"),
-        direct(
-            NCE,
-            None,
-            scale=2.0,
-            hardness_mode="in_batch_negatives",
-            hardness_strength=3.0,
-        ),
-        3,
-    ),
-    (
-        InfoNCE(0.5, hardness=3.0, hardness_of="all"),
-        direct(
-            NCE, None, scale=2.0, hardness_mode="all_negatives", hardness_strength=3.0
         ),
         3,
     ),

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import sentbed_losses
+import torch
 from sentbed.tools import component_of
+from sentbed_losses.info_nce import InfoNCE
 from sentbed_testing import LossContract, offered
 
 EVERYTHING: dict[str, Any] = {
@@ -76,12 +78,6 @@ for loss in offered(sentbed_losses.losses()):
         LOSSES.append(
             pytest.param((loss, fields), id=loss.name, marks=pytest.mark.slow)
         )
-HARD = []
-for loss in offered(sentbed_losses.losses()):
-    if loss.name in ("info-nce", "queue"):
-        for of in ("own", "others", "all"):
-            fields = {"hardness": 5.0, "hardness_of": of, "temperature": 0.5}
-            HARD.append(pytest.param((loss, fields), id=f"{loss.name}-{of}"))
 
 
 class TestLosses(LossContract):
@@ -92,15 +88,25 @@ class TestLosses(LossContract):
         cls, fields = request.param
         return component_of(cls, fields)
 
+    def test_vectors_in_bf16(self, component, module):
+        """The loss of narrow vectors is in fp32, and that of the same vectors in fp32 but for rounding."""
+        narrow, wide = {}, {}
+        for name, value in self.inputs(component).items():
+            narrow[name] = wide[name] = value
+            if value.is_floating_point():
+                narrow[name] = value.to(torch.bfloat16)
+                wide[name] = narrow[name].to(torch.float32)
 
-@pytest.mark.slow
+        output = self.first_step(component, module, narrow)
+        assert output.loss.dtype == torch.float32
+        expected = self.first_step(component, module, wide).loss
+        torch.testing.assert_close(output.loss, expected, rtol=1e-2, atol=1e-3)
+
+
 class TestHardness(LossContract):
-    """Losses that weigh negatives by their hardness."""
+    """A loss that weighs hard negatives by their hardness."""
 
-    @pytest.fixture(params=HARD)
-    def component(self, request):
-        cls, fields = request.param
-        return component_of(cls, fields)
+    component = InfoNCE(temperature=0.5, hardness=5.0)
 
     @pytest.mark.skip(reason="`hardness` stops the gradient of a negative's weight")
     def test_gradient(self):

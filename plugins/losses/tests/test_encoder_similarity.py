@@ -13,7 +13,6 @@ from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.momentum import Momentum
-from sentbed_losses.queue import Queue
 from sentbed_losses.weighted_sum import WeightedSum
 
 
@@ -82,12 +81,6 @@ def test_a_loss_does_not_contradict_the_encoder(loss):
 
     silent = loss(false_negative_threshold=90.0).compared_by(Near())
     assert list(silent.misfits(StagePlace(8))) == []
-
-
-def test_a_loss_says_whether_it_trains_token_vectors():
-    assert "tokens" in InfoNCE().reads
-    for loss in (Queue(), WeightedSum(losses=(InfoNCE(),)), CosineMSE()):
-        assert "tokens" not in loss.reads
 
 
 def test_in_batch_maxsim_is_sentence_transformers_loss_with_its_gradient():

@@ -83,17 +83,6 @@ def test_the_weights_grow_quadratically_and_stay(progress, share):
     assert added == pytest.approx(share * whole, abs=1e-4)
 
 
-def test_an_inner_loss_keeps_its_memory():
-    inner = Queue(size=8, similarity="dot", mask_duplicates=False)
-    module, alone = Flops(inner).build(20), inner.build(20)
-    state, state_alone = module.initial_state(), alone.initial_state()
-    for seed in range(3):
-        vectors = sparse_vectors(seed)
-        output, expected = module(vectors, state), alone(vectors, state_alone)
-        torch.testing.assert_close(output.metrics["queue"], expected.loss.detach())
-        state, state_alone = output.state, expected.state
-
-
 def test_documents_that_get_no_gradient_are_a_problem():
     (problem,) = Flops(Momentum(similarity="dot")).check()
     assert "a moving average encodes `positive`" in problem

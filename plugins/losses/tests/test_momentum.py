@@ -4,7 +4,6 @@ import pytest
 import torch
 from sentbed.protocols import StagePlace
 from sentbed_losses.momentum import Momentum
-from sentbed_losses.queue import Queue
 
 
 def test_negatives_of_the_memory_alone_are_those_of_each_row_alone(
@@ -50,20 +49,5 @@ def test_negatives_of_the_memory_alone_need_a_memory_and_one_direction(fields, m
     )
 
 
-def test_positives_are_the_keys_and_the_average_is_slow():
-    loss = Momentum()
-    assert loss.keys == {"positive"}
-    assert loss.keys <= loss.columns
-    assert (loss.momentum, loss.size) == (0.999, 65_536)
-
-
-def test_it_is_a_queue_that_may_train_its_tower():
+def test_the_encoder_of_the_positives_may_be_trained():
     assert list(Momentum().misfits(StagePlace(64))) == []
-    assert type(Momentum().build(4)) is type(Queue().build(4))
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, 1.5])
-def test_an_average_that_never_moves_or_runs_away_is_refused(momentum):
-    with pytest.raises(ValueError, match="momentum"):
-        Momentum(momentum=momentum)
-    assert Momentum(momentum=0.0).momentum == 0

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import attrs
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import PROGRESS, Loss, LossOutput
+from sentbed.protocols import PROGRESS
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.distill import Distill
+from sentbed_losses.flops import Flops
 from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
@@ -14,7 +14,6 @@ from sentbed_losses.momentum import Momentum
 from sentbed_losses.nli_softmax import NLISoftmax
 from sentbed_losses.queue import Queue
 from sentbed_losses.spread_out import SpreadOut
-from sentbed_losses.temperature import LearnableTemperature
 from sentbed_losses.weighted_sum import WeightedSum
 
 
@@ -33,17 +32,16 @@ def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
     vectors = draw(rows=5, width=6, noise=2)
     ours, theirs = with_gradients(vectors)
     output = loss.build(6)(ours)
-    parts = [
-        formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[
-            0
-        ]
-        for size in loss.dimensions
-    ]
-    expected = parts[0] + 0.5 * parts[1] + 2 * parts[2]
+    expected = torch.zeros((), dtype=torch.float64)
+    for size, weight in zip(loss.dimensions, loss.weights, strict=True):
+        cut = {}
+        for name, value in theirs.items():
+            cut[name] = unit(value[:, :size])
+        part, _ = formula(inner, cut)
+        metric = output.metrics[str(size)].item()
+        assert metric == pytest.approx(part.item(), rel=1e-6)
+        expected = expected + weight * part
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert [
-        output.metrics[str(size)].item() for size in loss.dimensions
-    ] == pytest.approx([part.item() for part in parts], rel=1e-6)
     assert "2.accuracy" in output.metrics
     output.loss.backward()
     expected.backward()
@@ -61,43 +59,42 @@ def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(
     )
     vectors = {name: value.float() for name, value in draw().items()}
     output = WeightedSum(losses, weights=(1.0, 0.25, 3.0)).build(4)(vectors)
-    alone = [loss.build(4)(vectors).loss.item() for loss in losses]
-    assert output.loss.item() == pytest.approx(
-        alone[0] + 0.25 * alone[1] + 3 * alone[2]
-    )
-    assert [
-        output.metrics[name].item() for name in ("info-nce", "spread-out", "info-nce-2")
-    ] == alone
+    names = ("info-nce", "spread-out", "info-nce-2")
+    expected = 0.0
+    for name, weight, loss in zip(names, (1.0, 0.25, 3.0), losses, strict=True):
+        alone = loss.build(4)(vectors).loss.item()
+        assert output.metrics[name].item() == alone
+        expected += weight * alone
+    assert output.loss.item() == pytest.approx(expected)
     assert "info-nce-2.accuracy" in output.metrics
 
 
-@pytest.mark.parametrize("nest", [Matryoshka, WeightedSum])
-def test_a_memory_is_kept_for_each_loss(draw, nest):
-    inner = Queue(size=6, temperature=0.5, mask_duplicates=False)
-    sizes = (4, 2) if nest is Matryoshka else (4,)
-    loss = (
-        Matryoshka(inner, dimensions=sizes)
-        if nest is Matryoshka
-        else WeightedSum((SpreadOut(), inner))
-    )
+QUEUE = Queue(size=6, temperature=0.5, mask_duplicates=False)
+
+
+@pytest.mark.parametrize(
+    ("loss", "widths"),
+    [
+        (Matryoshka(QUEUE, dimensions=(4, 2)), {"4": 4, "2": 2}),
+        (WeightedSum((SpreadOut(), QUEUE)), {"queue": 4}),
+    ],
+)
+def test_a_memory_is_kept_for_each_loss(draw, loss, widths):
+    assert "state" in loss.needs
     module = loss.build(4)
     state = module.initial_state()
-    alone = [inner.build(size) for size in sizes]
-    states = [each.initial_state() for each in alone]
+    alone = {name: QUEUE.build(width) for name, width in widths.items()}
+    states = {name: queue.initial_state() for name, queue in alone.items()}
     for step in range(3):
         vectors = {name: value.float() for name, value in draw(seed=step).items()}
         output = module(vectors, state)
         state = output.state
-        expected = 0.0
-        for number, (each, size) in enumerate(zip(alone, sizes, strict=True)):
-            cut = {name: value[:, :size] for name, value in vectors.items()}
-            inner_output = each(cut, states[number])
-            states[number] = inner_output.state
-            expected += inner_output.loss.item()
-        if nest is WeightedSum:
-            expected += SpreadOut().build(4)(vectors).loss.item()
-        assert output.loss.item() == pytest.approx(expected, rel=1e-5)
-    assert "state" in loss.needs
+        for name, width in widths.items():
+            cut = {column: value[:, :width] for column, value in vectors.items()}
+            expected = alone[name](cut, states[name])
+            states[name] = expected.state
+            value = output.metrics[name].item()
+            assert value == pytest.approx(expected.loss.item(), rel=1e-5)
 
 
 def test_needs_are_those_of_the_losses_together():
@@ -161,11 +158,6 @@ def test_a_dimension_above_the_width_is_refused():
         Matryoshka(InfoNCE(), dimensions=(64, 64))
 
 
-def test_every_dimension_learns_a_temperature_of_its_own():
-    loss = Matryoshka(InfoNCE(LearnableTemperature()), dimensions=(4, 2))
-    assert len(list(loss.build(4).parameters())) == 2
-
-
 def test_a_teachers_vectors_are_not_cut(draw):
     inner = Gist(temperature=0.5)
     vectors = {name: value.float() for name, value in draw(negatives=False).items()}
@@ -182,24 +174,15 @@ def test_a_teachers_vectors_are_not_cut(draw):
     assert torch.isfinite(distill({**vectors, **teacher}).loss)
 
 
-@pytest.mark.parametrize("columns", [("anchor",), ("anchor", "positive")])
-@pytest.mark.parametrize("aggregation", ["mean", "sum"])
 @pytest.mark.parametrize("excess", [True, False])
 def test_spread_out_is_that_of_a_loop_over_pairs(
     draw,
     with_gradients,
     agrees,
-    columns,
-    aggregation,
     excess,
 ):
-    loss = SpreadOut(
-        columns,
-        mean_weight=2.0,
-        second_moment_weight=0.5,
-        excess=excess,
-        aggregation=aggregation,
-    )
+    columns = ("anchor", "positive")
+    loss = SpreadOut(columns, mean_weight=2.0, second_moment_weight=0.5, excess=excess)
     vectors = draw(rows=4, width=5)
     ours, theirs = with_gradients(vectors)
     terms = []
@@ -210,7 +193,7 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
         terms.append(
             2 * first**2 + 0.5 * (torch.relu(second - 1 / 5) if excess else second)
         )
-    expected = sum(terms) / (1 if aggregation == "sum" else len(terms))
+    expected = sum(terms) / 2
     actual = loss.build(5)(ours).loss
     assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
     actual.backward()
@@ -219,82 +202,13 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
         agrees(ours[name].grad, theirs[name].grad)
 
 
-@attrs.frozen
-class Annealed(Loss):
-    """InfoNCE with a temperature that falls from 1 to 0.1."""
-
-    name = "annealed"
-    columns = frozenset({"anchor", "positive"})
-    needs = frozenset({"progress"})
-
-    def build(self, width):
-        class Falling(torch.nn.Module):
-            def forward(self, inputs):
-                temperature = 1 - 0.9 * inputs[PROGRESS]
-                cosines = unit(inputs["anchor"]) @ unit(inputs["positive"]).T
-                targets = torch.arange(len(cosines))
-                loss = torch.nn.functional.cross_entropy(cosines / temperature, targets)
-                return LossOutput(loss)
-
-        return Falling()
-
-
-@pytest.mark.parametrize("progress", [0.0, 0.5])
-@pytest.mark.parametrize(
-    "outer", [Matryoshka(Annealed(), dimensions=(4,)), WeightedSum((Annealed(),))]
-)
-def test_the_progress_of_a_stage_reaches_a_loss_in_another(draw, outer, progress):
+def test_the_progress_of_a_stage_reaches_the_losses_that_need_it(draw):
     vectors = {name: value.float() for name, value in draw().items()}
-    temperature = 1 - 0.9 * progress
-    expected = InfoNCE(temperature=temperature, hard_negatives="none").build(4)(vectors)
+    inputs = {PROGRESS: torch.tensor(0.25), **vectors}
+    inner = Flops(InfoNCE(), query_weight=1.0, warmup=0.5)
+    outer = WeightedSum((inner, SpreadOut()))
     assert outer.needs == {"progress"}
-    output = outer.build(4)({PROGRESS: torch.tensor(progress), **vectors})
-    assert output.loss.item() == pytest.approx(expected.loss.item(), rel=1e-5)
-
-
-def test_a_loss_that_needs_no_progress_sees_none_beside_one_that_does(
-    draw,
-):
-    vectors = {name: value.float() for name, value in draw().items()}
-    pair = WeightedSum((Annealed(), SpreadOut()))
-    output = pair.build(4)({PROGRESS: torch.tensor(0.0), **vectors})
-    expected = SpreadOut().build(4)(vectors).loss.item()
-    assert output.metrics["spread-out"].item() == expected
-
-
-@attrs.frozen
-class Doubled(Loss):
-    """A stranger's loss: twice another one."""
-
-    name = "doubled"
-    loss: Loss
-
-    @property
-    def columns(self):
-        return self.loss.columns
-
-    def build(self, width):
-        inner = self.loss.build(width)
-
-        class Twice(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.inner = inner
-
-            def forward(self, inputs):
-                return LossOutput(2 * self.inner(inputs).loss)
-
-        return Twice()
-
-
-def test_a_strangers_loss_contains_ours_and_ours_a_strangers(
-    draw,
-):
-    vectors = {name: value.float() for name, value in draw().items()}
-    ours = WeightedSum((InfoNCE(), SpreadOut()))
-    plain = ours.build(4)(vectors).loss.item()
-    assert Doubled(ours).build(4)(vectors).loss.item() == pytest.approx(2 * plain)
-    outer = WeightedSum((Doubled(ours), Doubled(InfoNCE())))
-    assert outer.columns == {"anchor", "positive"}
-    expected = 2 * plain + 2 * InfoNCE().build(4)(vectors).loss.item()
-    assert outer.build(4)(vectors).loss.item() == pytest.approx(expected)
+    metrics = outer.build(4)(inputs).metrics
+    assert metrics["flops"].item() == inner.build(4)(inputs).loss.item()
+    alone = SpreadOut().build(4)(vectors).loss
+    assert metrics["spread-out"].item() == alone.item()

@@ -23,7 +23,6 @@ CASES = [
         size=8,
         temperature=0.3,
         hardness=3.0,
-        hardness_of="others",
         hard_negatives="own",
     ),
     Queue(size=4, temperature=0.3),
@@ -37,6 +36,7 @@ CASES = [
 @pytest.mark.parametrize("parameters", CASES)
 def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
     draw,
+    with_gradients,
     formula,
     agrees,
     parameters,
@@ -50,14 +50,10 @@ def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
         vectors = draw(rows=rows, negatives=negatives, seed=step, noise=2)
         ids = {}
         if parameters.mask_duplicates:
-            ids = {
-                f"{name}.id": torch.randint(0, 12, (rows,), generator=generator)
-                for name in vectors
-            }
-        ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-        theirs = {
-            name: value.clone().requires_grad_() for name, value in vectors.items()
-        }
+            for name in vectors:
+                drawn = torch.randint(0, 12, (rows,), generator=generator)
+                ids[f"{name}.id"] = drawn
+        ours, theirs = with_gradients(vectors)
         output = module({**ours, **ids}, state)
         expected, count = formula(parameters, {**theirs, **ids}, memory)
         assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
@@ -94,66 +90,11 @@ def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps():
     assert state["filled"].item() == 5
 
 
-def test_empty_places_are_no_candidates():
-    vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
-    first = Queue(size=50, mask_duplicates=False).build(3)
-    output = first(vectors, first.initial_state())
-    assert torch.equal(output.loss, InfoNCE().build(3)(vectors).loss)
-    assert output.metrics["negatives"].item() == 2
-    assert first(vectors, output.state).metrics["negatives"].item() == 5
-
-
-def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine():
-    vectors = {
-        "anchor": torch.eye(2),
-        "positive": torch.tensor([[3.0, 4.0], [0.0, 2.0]]),
-    }
-    for similarity, expected in (
-        ("cosine", [[0.6, 0.8], [0.0, 1.0]]),
-        ("dot", vectors["positive"].tolist()),
-    ):
-        module = Queue(size=2, similarity=similarity, mask_duplicates=False).build(2)
-        memory = module(vectors, module.initial_state()).state["memory"]
-        assert memory.dtype == torch.float32
-        torch.testing.assert_close(memory, torch.tensor(expected))
-
-
-def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator():
-    ids = {"anchor.id": torch.tensor([1, 2]), "positive.id": torch.tensor([3, 4])}
-    vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), **ids}
-    module = Queue(size=6).build(2)
-    state = module(vectors, module.initial_state()).state
-    assert state["ids"].tolist() == [3, 4, 0, 0, 0, 0]
-    # In the batch and in the memory: the other row's positive, and nothing else.
-    assert module(vectors, state).metrics["negatives"].item() == 2
-
-
-def test_the_state_is_what_the_documentation_says():
-    plain = Queue(size=7, mask_duplicates=False).build(3).initial_state()
-    assert {
-        name: (tuple(value.shape), value.dtype) for name, value in plain.items()
-    } == {
-        "memory": ((7, 3), torch.float32),
-        "filled": ((), torch.int64),
-        "next": ((), torch.int64),
-    }
-    masked = Queue(size=7).build(3).initial_state()
-    assert (tuple(masked["ids"].shape), masked["ids"].dtype) == ((7,), torch.int64)
-
-
-def test_the_state_carries_no_gradient(draw):
-    module = Queue(size=10, mask_duplicates=False).build(4)
-    vectors = {name: value.requires_grad_() for name, value in draw().items()}
-    output = module(vectors, module.initial_state())
-    assert output.loss.requires_grad
-    assert not any(value.requires_grad for value in output.state.values())
-
-
 def test_without_a_memory_it_is_info_nce_and_has_no_state(
     draw,
 ):
     module = Queue(size=0, symmetric=True, mask_duplicates=False).build(4)
-    assert not hasattr(module, "initial_state")
+    assert "state" not in Queue(size=0).needs
     output = module(draw())
     assert torch.equal(output.loss, InfoNCE(symmetric=True).build(4)(draw()).loss)
     assert output.state is None
@@ -165,8 +106,3 @@ def test_a_memory_of_a_tower_in_training_is_a_misfit():
     assert "stale" in problem
     assert "`momentum`" in problem
     assert list(Queue(size=0).misfits(StagePlace(64))) == []
-
-
-def test_a_negative_size_is_refused():
-    with pytest.raises(ValueError, match="size"):
-        Queue(size=-1)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
-from sentbed.protocols import ParameterSettings
-from sentbed_losses._torch.temperature import LearnedTemperature
+from sentbed.errors import RecipeError
+from sentbed.tools import Document, structure
+from sentbed_losses._torch.temperature import LearnedTemperature, temperature_module
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
-from sentbed_losses.temperature import LearnableTemperature, temperature_module
+from sentbed_losses.temperature import LearnableTemperature
 
 SIMILARITIES = [[0.8, 0.1], [0.3, 0.5]]
 TEMPERATURE = 0.4
@@ -73,34 +75,49 @@ def test_out_of_bounds_temperature_and_gradient_are_those_at_the_bound(
         assert slope.item() == pytest.approx(derivative(bound), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("parameter", "reached"),
-    [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
-)
-def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
-    module = temperature_module(LearnableTemperature(parameter=parameter))
-    learned = module.get_parameter(parameter)
-    for _ in range(100):
-        temperature = module()
-        assert isinstance(temperature, torch.Tensor)
-        (slope,) = torch.autograd.grad(temperature, learned)
-        with torch.no_grad():
-            # The largest update of Adam under gradients of one sign.
-            learned.sub_(0.005 * slope.sign())
-    temperature = module()
-    assert isinstance(temperature, torch.Tensor)
-    assert temperature.item() == pytest.approx(reached, rel=1e-4)
-
-
-def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands():
-    learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
-    expected = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
-    assert temperature_module(learnable).parameter_settings == expected
-    assert temperature_module(LearnableTemperature()).parameter_settings == {}
+def test_a_rate_of_its_own_is_that_of_the_parameter_wherever_the_loss_stands():
+    learnable = LearnableTemperature(parameter="value", lr=1e-3)
+    expected = {"value": 1e-3}
+    assert temperature_module(learnable).learning_rates == expected
+    assert temperature_module(LearnableTemperature()).learning_rates == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    settings = [
-        part.parameter_settings
+    rates = [
+        part.learning_rates
         for part in nested.modules()
         if isinstance(part, LearnedTemperature)
     ]
-    assert settings == [expected, expected]
+    assert rates == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("written", "temperature"),
+    [
+        (0.05, 0.05),
+        (1, 1.0),
+        ({"initial": 1.0, "min": 0.01, "max": 100.0}, LearnableTemperature()),
+        ({"initial": 2, "max": 4}, LearnableTemperature(2.0, max=4.0)),
+        ({}, LearnableTemperature()),
+    ],
+)
+def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written, temperature):
+    document = Document.of({"temperature": written})
+    assert structure(document, InfoNCE, None, Path()).temperature == temperature
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (0, "`temperature` divides the similarities and must be a number > 0"),
+        (-0.05, "must be a number > 0"),
+        ({"initial": 0}, "must be > 0: 0.0"),
+        (
+            {"initial": 0.001},
+            "starts at 0.001, which is not between its bounds 0.01 and 100.0",
+        ),
+        ({"initial": 1.0, "minimum": 0.1}, "unknown key `minimum`"),
+    ],
+)
+def test_a_recipe_with_an_impossible_temperature_is_told_why(written, message):
+    document = Document.of({"temperature": written})
+    with pytest.raises(RecipeError, match=message):
+        structure(document, InfoNCE, None, Path())

@@ -7,12 +7,8 @@ import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers import poolers
 from sentbed_poolers.cls_mlp import ClsMLP
-from sentbed_poolers.first import First
-from sentbed_poolers.last import Last
 from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.mean_first_last import MeanFirstLast
-from sentbed_poolers.prompt import Prompt
-from sentbed_poolers.prompt_eol import PromptEOL
 from sentbed_testing import offered
 
 LENGTHS = [7, 2, 4, 1, 9]
@@ -60,14 +56,3 @@ def test_a_trace_of_one_batch_pools_another(random_states, pooler):
     for lengths in ([3, 9, 1, 5, 2], [4, 12]):
         other = random_states(lengths, layers=3, side="left", seed=1)
         torch.testing.assert_close(traced(other), module(other), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("pooler", [First(), Last(), Prompt(), PromptEOL()], ids=str)
-def test_picking_a_token_keeps_the_dtype(random_states, pooler):
-    states = random_states(LENGTHS)
-    narrow = states._replace(
-        last_hidden_state=states.last_hidden_state.to(torch.bfloat16)
-    )
-    vectors = pooler.build(6)(narrow)
-    assert vectors.dtype == torch.bfloat16
-    assert torch.equal(vectors, pooler.build(6)(states).to(torch.bfloat16))

@@ -4,9 +4,8 @@ import pytest
 import sentbed
 import torch
 from safetensors.torch import save_file
-from sentbed.protocols import TokenStates
 from sentbed_poolers.cls_mlp import ClsMLP
-from sentbed_poolers.first import First
+from sentbed_poolers.mask_mlp import MaskMLP
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import BertConfig, BertModel
@@ -55,51 +54,23 @@ def test_weights_are_drawn_with_deviation_one_fiftieth_and_the_bias_is_zero():
     assert not dense.bias.any()
 
 
-def test_the_layer_is_there_in_training_and_at_test(random_states):
-    states = random_states([5, 2, 1])
-    module = ClsMLP().build(6)
-    expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
-    torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(module.eval()(states), expected, rtol=0, atol=1e-6)
-    assert ClsMLP().at_test is None
-
-
-def test_with_the_switch_the_layer_is_there_in_training_only(
-    random_states,
+@pytest.mark.parametrize("mlp_only_train", [False, True])
+def test_the_layer_and_its_width_are_those_of_training_and_perhaps_of_encoding(
+    random_states, mlp_only_train
 ):
     states = random_states([5, 2, 1])
-    pooler = ClsMLP(mlp_only_train=True)
-    module = pooler.build(6)
-    expected = torch.tanh(states.last_hidden_state[:, 0] @ module.dense.weight.T)
-    torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-    assert pooler.at_test == First.name
-    assert torch.equal(module.eval()(states), First().build(6)(states))
-    torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-
-
-def test_with_the_switch_another_width_is_that_of_training_alone(
-    random_states,
-):
-    states = random_states([5, 2, 1])
-    pooler = ClsMLP(mlp_only_train=True, mlp_width=9)
-    assert (pooler.output_width(6), pooler.trained_width(6)) == (6, 9)
+    pooler = ClsMLP(mlp_only_train=mlp_only_train, mlp_width=9)
     module = pooler.build(6)
     first = states.last_hidden_state[:, 0]
-    expected = torch.tanh(first @ module.dense.weight.T)
-    assert expected.shape == (3, 9)
-    torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
-    assert torch.equal(module.eval()(states), first)
-
-
-def test_without_it_another_width_is_that_of_the_vector(random_states):
-    pooler = ClsMLP(mlp_width=4)
-    assert (pooler.output_width(6), pooler.trained_width(6)) == (4, 4)
-    module = pooler.build(6)
-    assert (
-        module.train()(random_states([5, 2])).shape
-        == module.eval()(random_states([5, 2])).shape
-        == (2, 4)
-    )
+    in_training = torch.tanh(first @ module.dense.weight.T)
+    encoded = in_training
+    if mlp_only_train:
+        encoded = first
+    assert pooler.trained_width(6) == in_training.shape[1] == 9
+    assert pooler.output_width(6) == encoded.shape[1]
+    assert pooler.at_test == ("first" if mlp_only_train else None)
+    torch.testing.assert_close(module.train()(states), in_training, rtol=0, atol=1e-6)
+    torch.testing.assert_close(module.eval()(states), encoded, rtol=0, atol=1e-6)
 
 
 def file_of(directory, weight, bias, layer="mlp.dense"):
@@ -123,16 +94,6 @@ def test_the_layer_is_that_of_a_released_model(random_states, tmp_path):
     torch.testing.assert_close(
         module(states), model.pooler(states.last_hidden_state), rtol=0, atol=1e-6
     )
-
-
-def test_the_layer_is_that_of_a_training_run(tmp_path):
-    weight, bias = torch.arange(9.0).reshape(3, 3), torch.tensor([1.0, -1.0, 0.5])
-    module = ClsMLP(mlp=str(file_of(tmp_path, weight, bias))).build(3)
-    hidden = torch.tensor([[[1.0, 2.0, -1.0], [9.0, 9.0, 9.0]]])
-    expected = torch.tanh(
-        torch.tensor([[0 + 2 - 2 + 1, 3 + 8 - 5 - 1, 6 + 14 - 8 + 0.5]])
-    )
-    torch.testing.assert_close(module(TokenStates(hidden, None)), expected)
 
 
 def test_a_saved_layer_replaces_that_of_a_file_that_is_gone(tmp_path):
@@ -172,7 +133,6 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
         {f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors"
     )
     pooler = ClsMLP(pretrained=True, mlp_width=3)
-    assert pooler.pretrained
     module = pooler.build(2)
     pooler.load_pretrained(module, tmp_path)
     assert torch.equal(module.dense.weight, weight)
@@ -200,31 +160,15 @@ def test_a_model_without_such_a_layer_is_refused(tmp_path, weights, problem):
         pooler.load_pretrained(pooler.build(2), tmp_path)
 
 
-def test_a_layer_has_one_origin(tmp_path):
+@pytest.mark.parametrize("pooler", [ClsMLP, MaskMLP])
+def test_a_layer_has_one_origin_which_is_a_safetensors_file(tmp_path, pooler):
     file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
-    (problem,) = ClsMLP(mlp=str(file), pretrained=True).check()
-    assert "take one of them out" in problem
-
-
-@pytest.mark.parametrize(
-    ("layer", "weight", "problem"),
-    [
-        ("dense", torch.eye(2), "has no MLP .* name a file of SimCSE's"),
-        ("mlp.dense", torch.eye(3), r"`mlp.dense.weight` \(3, 3\), expected \(2, 2\)"),
-    ],
-)
-def test_another_layer_is_refused(tmp_path, layer, weight, problem):
-    file = file_of(tmp_path, weight, torch.zeros(len(weight)), layer)
-    with pytest.raises(sentbed.ModelError, match=problem):
-        ClsMLP(mlp=str(file)).build(2)
-
-
-def test_check_looks_for_a_safetensors_file(tmp_path):
-    file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
-    assert list(ClsMLP(mlp=str(file)).check()) == []
-    (missing,) = ClsMLP(mlp=str(tmp_path / "no.safetensors")).check()
+    assert list(pooler(mlp=str(file)).check()) == []
+    (both,) = pooler(mlp=str(file), pretrained=True).check()
+    assert "take one of them out" in both
+    (missing,) = pooler(mlp=str(tmp_path / "no.safetensors")).check()
     assert "does not exist" in missing
     pickled = tmp_path / "pytorch_model.bin"
     pickled.write_bytes(b"")
-    (wrong,) = ClsMLP(mlp=str(pickled)).check()
+    (wrong,) = pooler(mlp=str(pickled)).check()
     assert "expected a file `*.safetensors`" in wrong

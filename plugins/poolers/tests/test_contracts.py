@@ -37,7 +37,6 @@ FILTERS = [
     EmbedFilter(),
     EmbedFilter(tau=4),
     EmbedFilter(first=0),
-    EmbedFilter(reduce=False),
 ]
 WHITENINGS = [
     {},

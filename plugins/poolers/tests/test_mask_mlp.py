@@ -45,11 +45,3 @@ def test_denoising_needs_the_template_alone(pooler):
     from_zero = pooler(denoise=True, template_positions="zero")
     assert from_zero.needs == {*plain, "template-alone-from-0"}
     assert pooler(template_positions="zero").needs == plain
-
-
-def test_a_file_that_is_not_there_or_is_pickled_is_a_problem(tmp_path):
-    (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    (missing,) = MaskMLP(mlp=str(tmp_path / "none.safetensors")).check()
-    assert "does not exist" in missing
-    (pickled,) = MaskMLP(mlp=str(tmp_path / "pytorch_model.bin")).check()
-    assert "expected a file `*.safetensors`" in pickled

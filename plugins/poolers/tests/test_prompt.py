@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed_poolers.last import Last
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
 
@@ -28,7 +27,3 @@ def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(
     resolved = pooler.prompt.resolve()
     assert resolved is not None
     assert resolved.apply('Is it "late"?') == expected
-
-
-def test_the_poolers_are_not_equal_though_they_compute_the_same():
-    assert len({Last(), Prompt(), PromptEOL()}) == 3

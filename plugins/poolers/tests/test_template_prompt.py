@@ -82,13 +82,6 @@ def test_a_prompt_is_byte_for_byte_the_published_one(
     assert filled(prompt, sentence) == without_rules
 
 
-def test_prompt_bert_has_its_mask_before_the_full_stop():
-    assert (
-        parse_template("prompt-bert").fill("A dog.", "[MASK]")
-        == 'This sentence of "A dog." means[MASK].'
-    )
-
-
 def test_white_space_around_the_whole_is_stripped_and_none_within():
     template = parse_template(" say :  {text} ")
     assert template.fill(" a ") == "say :   a"
@@ -204,12 +197,6 @@ def test_a_text_that_is_no_template_is_refused(text, message):
 # --- what is in force --------------------------------------------------------------------------------------
 
 
-def test_without_a_template_there_is_no_prompt():
-    assert TemplatePrompt().resolve() is None
-    assert TemplatePrompt(normalizer="none").resolve() is None
-    assert list(TemplatePrompt().check()) == []
-
-
 def test_the_pooler_brings_template_and_text_rules():
     resolved = TemplatePrompt().resolve(OF_POOLER)
     assert resolved.describe() == {
@@ -249,15 +236,29 @@ def test_parts_of_a_prompt_need_a_template(prompt, what):
     assert prompt.resolve(OF_POOLER) is not None
 
 
-def test_a_line_without_a_file_is_a_problem():
-    assert list(TemplatePrompt("<{text}>", line=2).check()) == [
-        "`prompt` has a `line` but no `file`; name the file, or take `line` out"
-    ]
-
-
-def test_template_and_file_exclude_each_other(put):
-    prompt = TemplatePrompt("prompt", file=str(put("t.txt", "*sent_0*\n")))
-    assert list(prompt.check()) == ["`prompt` has both `template` and `file`; give one"]
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, None),
+        ({"template": "<{text}>", "line": 2}, "`prompt` has a `line` but no `file`"),
+        (
+            {"template": "prompt", "file": "t.txt"},
+            "`prompt` has both `template` and `file`; give one",
+        ),
+        (
+            {
+                "template": "prompt-eol",
+                "demonstration": (SHOWN, Demonstration("Sun.", "")),
+            },
+            "the demonstration has an empty `text` or `word`; give both",
+        ),
+    ],
+)
+def test_fields_that_contradict_each_other_are_a_problem(fields, problem):
+    problems = list(TemplatePrompt(**fields).check())
+    assert len(problems) == (problem is not None)
+    for found in problems:
+        assert found.startswith(problem)
 
 
 # --- demonstrations ----------------------------------------------------------------------------------------
@@ -279,16 +280,6 @@ def test_demonstrations_stand_in_their_order(shown, sentence):
     assert list(prompt.check()) == []
     before = "".join(f'{BEFORE}{text}{AFTER}{word}".' for text, word in shown)
     assert filled(prompt, sentence) == before + BEFORE + sentence + AFTER
-
-
-def test_an_empty_word_among_several_is_a_problem():
-    prompt = TemplatePrompt(
-        "prompt-eol",
-        demonstration=(Demonstration("Rain.", "Wet"), Demonstration("Sun.", "")),
-    )
-    assert list(prompt.check()) == [
-        "the demonstration has an empty `text` or `word`; give both"
-    ]
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -333,18 +324,6 @@ def test_a_line_that_is_no_template_is_named_with_file_and_line(put):
     (problem,) = TemplatePrompt(file=str(file), line=2).check()
     assert problem.startswith("there is no template `no_place`.")
     assert problem.endswith(f"@ {file}:2")
-
-
-def test_a_file_that_is_not_utf8_or_not_a_file_is_named(put):
-    latin = put("latin.txt", b"caf\xe9 *sent_0*\n")
-    with pytest.raises(
-        DataError, match=re.escape(f"the file is not UTF-8; convert it @ {latin}")
-    ):
-        read_line(str(latin), 1)
-    with pytest.raises(
-        DataError, match=r"cannot read the file: Is a directory; check the path"
-    ):
-        read_line(str(latin.parent), 1)
 
 
 def test_a_prompt_without_its_file_is_the_same_prompt(put):

@@ -70,36 +70,6 @@ def test_vectors_are_those_of_sentence_transformers(random_states, pooler, side)
     torch.testing.assert_close(vectors, theirs["sentence_embedding"], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("pooler", "expected"),
-    [
-        (First(), [3.0, -3.0]),
-        (Last(), [0.0, 3.0]),
-        (Max(), [3.0, 3.0]),
-        (Mean(), [1.5, 0.0]),
-        (WeightedMean(), [1.0, 1.0]),
-    ],
-    ids=str,
-)
-def test_the_vector_of_a_known_sentence(pooler, expected):
-    hidden = torch.tensor([[[3.0, -3.0], [0.0, 3.0], [100.0, -100.0]]])
-    vectors = pooler.build(2)(TokenStates(hidden, torch.tensor([[1, 1, 0]])))
-    assert vectors.tolist() == [expected]
-
-
-@pytest.mark.parametrize("pooler", BY_HAND, ids=str)
-def test_padding_gets_no_gradient_and_the_pooler_has_no_weights(random_states, pooler):
-    states = random_states([1, 4, 2], side="left")
-    hidden = states.last_hidden_state.requires_grad_()
-    module = pooler.build(6)
-    module(states).sum().backward()
-    is_real = states.attention_mask.bool()
-    assert not hidden.grad[~is_real].any()
-    torch.testing.assert_close(hidden.grad.sum(1), torch.ones(3, 6))
-    assert list(module.state_dict()) == []
-    assert pooler.output_width(6) == 6
-
-
 @pytest.mark.parametrize("masked", [True, False])
 def test_bf16_states_are_summed_in_fp32(random_states, masked):
     states = random_states([64, 64, 64])

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         LossOutput,
         Optimizer,
         Output,
-        ParameterSettings,
         Pooler,
         Pooling,
         Schedule,

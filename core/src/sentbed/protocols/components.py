@@ -583,16 +583,6 @@ LOSS_NEEDS: Mapping[str, str] = MappingProxyType(
 
 
 @attrs.frozen
-class ParameterSettings:
-    """Settings of the optimiser for one parameter of a loss, in place of the settings of the stage."""
-
-    lr: float | None = None
-    """Peak learning rate, which the stage's schedule scales; None for that of the stage's optimiser."""
-    weight_decay: float | None = None
-    """Decoupled weight decay; None for that of the stage's optimiser."""
-
-
-@attrs.frozen
 class StagePlace:
     """What a stage says of the place of its loss; see `Component.misfits`."""
 
@@ -668,8 +658,8 @@ class Loss(Component):
         the loss `needs` adds to them, `LOSS_NEEDS` says.
 
         The module is a pure function of its arguments and parameters: it keeps nothing between calls, and stops
-        gradients with `.detach()`. The module or a submodule may have the attribute `parameter_settings`, a
-        dictionary from the name of one of its parameters to `ParameterSettings`.
+        gradients with `.detach()`. The module or a submodule may have the attribute `learning_rates`, a
+        dictionary from the name of one of its parameters to a peak learning rate, in place of the optimiser's.
 
         If the loss needs a `state`, the module has a method `initial_state() -> dict[str, Tensor]` and is called
         as `module(inputs, state)`. The `state` of its output is passed to the next step, and saved with every

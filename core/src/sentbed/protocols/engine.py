@@ -169,10 +169,6 @@ class PlacedEncoder:
         """
         return None
 
-    def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprint of each encoder joined by `beside`; None if the caller must ask each encoder."""
-        return None
-
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of how the engine computes with them; None if it is unknown.
 

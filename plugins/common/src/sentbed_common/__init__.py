@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         KnownData,
         KnownFile,
         KnownMade,
+        read_collections,
     )
     from sentbed_common.encoder_fingerprint import fingerprint_of
     from sentbed_common.field_docstrings import field_docs

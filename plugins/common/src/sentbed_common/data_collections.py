@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import tomllib
+from functools import cache
+from importlib.resources import files
 
 import attrs
+import cattrs
 
 
 @attrs.frozen
@@ -55,9 +57,9 @@ class KnownMade:
     sources: tuple[KnownFile, ...]
     """Files that are downloaded first; each has a `url`. Empty if the files are made from other collections,
     which must be present."""
-    make: Callable[[Path], Mapping[str, bytes]]
-    """Function that takes the collection's directory, with the downloaded sources in it, and returns the
-    content of each made file by its path."""
+    make: str
+    """Function, as `package.module:name`, that takes the collection's directory (a `Path`), with the downloaded
+    sources in it, and returns the content of each made file by its path."""
 
 
 @attrs.frozen
@@ -97,3 +99,10 @@ class KnownData:
             f"`sentbed data where {self.name}` shows which file belongs where; "
             f"{self.advice or self.source}"
         )
+
+
+@cache
+def read_collections(package: str) -> tuple[KnownData, ...]:
+    """Return the collections in the file `known.toml` of a package: its tables `[[collection]]`."""
+    text = files(package).joinpath("known.toml").read_text("utf-8")
+    return cattrs.structure(tomllib.loads(text)["collection"], tuple[KnownData, ...])

@@ -22,13 +22,12 @@ ENCODING = (
 """Core modules whose code determines how texts become batches: prompts, tokens, batching."""
 
 
-def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> str | None:
+def fingerprint_of(encoder: Encoder) -> str | None:
     """Return a hash of everything but the texts that determines an encoder's vectors, in hexadecimal.
 
     Return None if its tokenizer, its weights or its code cannot be identified.
 
-    The weights on the device are hashed, unless the caller passes their hash as `fingerprint`. After further
-    training the encoder has another fingerprint.
+    The weights on the device are hashed. After further training the encoder has another fingerprint.
     """
     from sentbed.tools import components_of, unstructure
 
@@ -45,7 +44,7 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> str | No
     if tokenizer is None or code is None:
         return None
 
-    weights = fingerprint or placed.fingerprint()
+    weights = placed.fingerprint()
     if not weights:
         return None
 

@@ -37,9 +37,9 @@ def data_sources() -> Mapping[str, str]:
 def known_data() -> tuple[KnownData, ...]:
     """Return the known collections of data files that the sources of this distribution read."""
 
-    from sentbed_data.known_collections import KNOWN
+    from sentbed_common import read_collections
 
-    return KNOWN
+    return read_collections("sentbed_data")
 
 
 @hookimpl

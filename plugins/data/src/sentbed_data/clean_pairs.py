@@ -36,8 +36,8 @@ class CleanPairs(DataSource):
 
     source: DataSource
     """A source with the columns `anchor` and `positive`: `{ use = "parallel", ... }`. A `mix` is cleaned as a
-    whole: a pair may be a duplicate of a pair from another of its sources. Its strategy must be
-    `proportional`, and its batches mixed."""
+    whole: a pair may be a duplicate of a pair from another of its sources. It must have no `weights`, and mixed
+    batches."""
     min_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Smallest number of words of each text, at least 1; default: no limit. Words are separated by white space;
     in Chinese, Japanese and Korean script every character is a word."""
@@ -62,10 +62,10 @@ class CleanPairs(DataSource):
         if not isinstance(self.source, Mix):
             return
 
-        if self.source.strategy != "proportional":
+        if self.source.weights:
             yield (
-                f"the mix has the strategy {self.source.strategy!r}, whose shares would change with the rows "
-                'that are left out; use `strategy = "proportional"`, or clean each of its sources'
+                "the mix has `weights`, and its shares would change with the rows that are left out; "
+                "remove `weights`, or clean each of its sources"
             )
 
         if self.source.batches == "single":
@@ -108,7 +108,8 @@ class CleanPairs(DataSource):
         digests = array("Q")
         for start in range(0, len(source), _BLOCK):
             block = source.rows(range(start, min(start + _BLOCK, len(source))))
-            pairs = zip(block["anchor"], block["positive"], strict=True)
+            anchors, positives = block["anchor"], block["positive"]
+            pairs = zip(anchors, positives, strict=True)
             for index, (anchor, positive) in enumerate(pairs, start):
                 reason = self._reason_to_leave_out(anchor, positive)
                 if reason is not None:
@@ -121,7 +122,11 @@ class CleanPairs(DataSource):
         _, first = np.unique(digests, return_index=True)
         left_out["pairs of an earlier row"] += len(indices) - len(first)
 
-        return array("Q", (indices[place] for place in np.sort(first)))
+        kept = array("Q")
+        for place in np.sort(first):
+            kept.append(indices[place])
+
+        return kept
 
     def _reason_to_leave_out(self, anchor: str, positive: str) -> str | None:
         """Return the first rule that leaves a pair out; None if all rules keep it."""
@@ -131,7 +136,9 @@ class CleanPairs(DataSource):
         if self.min_words is None and self.max_words is None and self.max_ratio is None:
             return None
 
-        shorter, longer = sorted([count_words(anchor), count_words(positive)])
+        lengths = count_words(anchor), count_words(positive)
+        shorter = min(lengths)
+        longer = max(lengths)
         if self.min_words is not None and shorter < self.min_words:
             return f"pairs with a side below {self.min_words} words"
 
@@ -174,7 +181,8 @@ class CleanedPairs(Dataset):
         self, indices: Sequence[int], epoch: int = 0
     ) -> Mapping[str, Sequence[Any]]:
         """Return the texts of these rows, by column."""
-        return self.source.rows([self.kept[index] for index in indices], epoch)
+        rows = [self.kept[index] for index in indices]
+        return self.source.rows(rows, epoch)
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, block by block."""

@@ -110,12 +110,19 @@ class Doubled(Dataset):
     ) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column."""
         values = self.source.rows(indices, epoch)
-        return {name: values[name.removeprefix(PREFIX)] for name in self.columns}
+        columns = {}
+        for name in self.columns:
+            columns[name] = values[name.removeprefix(PREFIX)]
+
+        return columns
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text of the columns; texts of a teacher's column are those of the source's column."""
-        names = chosen_columns(self.columns, columns)
-        yield from self.source.texts({name.removeprefix(PREFIX) for name in names})
+        names = set()
+        for name in chosen_columns(self.columns, columns):
+            names.add(name.removeprefix(PREFIX))
+
+        yield from self.source.texts(names)
 
     def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
         """Return the rows of an epoch in the order of the source."""

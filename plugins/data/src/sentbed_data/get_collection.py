@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
@@ -132,7 +133,7 @@ def _make(
         if source.url is not None and not path.is_file():
             download(source.url, path, source.sha256)
 
-    contents = making.make(directory)
+    contents = resolve_name(making.make)(directory)
     for state in missing:
         with atomic_file(state.path) as stream:
             stream.write(contents[state.file.path])
@@ -169,12 +170,18 @@ def _unpack(
             # The filter refuses members that would be written outside of the directory.
             shutil.unpack_archive(path, unpacked, filter="data")
 
-        members = [
-            str(member) for member in Path(unpacked).rglob("*") if member.is_file()
-        ]
+        members = []
+        for file in Path(unpacked).rglob("*"):
+            if file.is_file():
+                members.append(str(file))
+
         for state in missing:
             ending = f"/{state.file.path}"
-            matching = [member for member in members if member.endswith(ending)]
+            matching = []
+            for member in members:
+                if member.endswith(ending):
+                    matching.append(member)
+
             if matching:
                 state.path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(min(matching, key=len), state.path)

@@ -41,15 +41,12 @@ class Mix(DataSource):
 
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
-    strategy: Literal["proportional", "round-robin", "weights"] = "proportional"
-    """How the shares of the sources are chosen. `proportional`: proportional to the numbers of rows, so that an
-    epoch has every row once. `round-robin`: as many rows of each source as the largest one has; the sources take
-    turns. `weights`: proportional to `weights`, with as many rows as all sources together. A source with fewer
-    rows than its share is repeated within an epoch."""
     weights: tuple[float, ...] = attrs.field(
         default=(), validator=deep_iterable(and_(gt(0.0), lt(math.inf)))
     )
-    """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios matter."""
+    """Shares of the sources in an epoch, which has as many rows as all sources together: one number above 0 for
+    each source; only their ratios matter. A source with fewer rows than its share is repeated within an epoch.
+    Default: proportional to the numbers of rows, so that an epoch has every row once."""
     batches: Literal["mixed", "single"] = "mixed"
     """`mixed`: a batch may have rows of several sources. `single`: all rows of a batch, and so its in-batch
     negatives, are from one source."""
@@ -62,7 +59,12 @@ class Mix(DataSource):
         for source in others:
             common.intersection_update(source.columns)
 
-        return tuple(column for column in first.columns if column in common)
+        columns = []
+        for column in first.columns:
+            if column in common:
+                columns.append(column)
+
+        return tuple(columns)
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -72,17 +74,19 @@ class Mix(DataSource):
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading the data."""
         if not self.columns:
-            each = "; ".join(
-                f"`{source.name}` has {', '.join(source.columns)}"
-                for source in self.sources
-            )
+            descriptions = []
+            for source in self.sources:
+                columns = ", ".join(source.columns)
+                descriptions.append(f"`{source.name}` has {columns}")
 
+            each = "; ".join(descriptions)
             yield f"the sources have no column in common: {each}; mix sources of one kind"
 
         for column in sorted(self.numbers):
-            with_texts = [
-                source.name for source in self.sources if column not in source.numbers
-            ]
+            with_texts = []
+            for source in self.sources:
+                if column not in source.numbers:
+                    with_texts.append(source.name)
 
             if with_texts:
                 yield (
@@ -90,15 +94,15 @@ class Mix(DataSource):
                     "another; mix sources of one kind"
                 )
 
-        if any(isinstance(source, Mix) for source in self.sources):
-            yield (
-                "a source of the mix is a mix itself, whose shares would not be kept; "
-                "put all sources into one, with `weights`"
-            )
+        for source in self.sources:
+            if isinstance(source, Mix):
+                yield (
+                    "a source of the mix is a mix itself, whose shares would not be kept; "
+                    "put all sources into one, with `weights`"
+                )
+                break
 
-        if bool(self.weights) != (self.strategy == "weights"):
-            yield '`weights` and `strategy = "weights"` need each other; add or remove one of them'
-        elif self.weights and len(self.weights) != len(self.sources):
+        if self.weights and len(self.weights) != len(self.sources):
             yield (
                 f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
                 "give one for each source, in their order"
@@ -116,23 +120,20 @@ class Mix(DataSource):
 
             parts.append(part)
 
-        takes = self._takes(tuple(map(len, parts)))
+        sizes = [len(part) for part in parts]
+        takes = self._takes(sizes)
 
         return Mixed(
             self.columns,
             tuple(parts),
             takes,
-            in_turn=self.strategy == "round-robin",
             whole_batches=self.batches == "single",
         )
 
     def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the number of rows that an epoch takes from each source; `sizes` are the sources' row counts."""
-        if self.strategy == "proportional":
+        if not self.weights:
             return tuple(sizes)
-
-        if self.strategy == "round-robin":
-            return (max(sizes),) * len(sizes)
 
         rows = sum(sizes)
         total = sum(self.weights)
@@ -157,15 +158,14 @@ class Mixed(Dataset):
     If a part has fewer rows, it is repeated in another order. Repetitions belong to the same epoch: a part that
     varies its texts from epoch to epoch returns the same text for a repeated row.
     """
-    in_turn: bool = False
-    """Whether the parts take strict turns; otherwise the order of the parts is shuffled."""
     whole_batches: bool = False
     """Whether all rows of a batch come from one part."""
     _starts: tuple[int, ...] = attrs.field(init=False)
 
     @_starts.default
     def _starts_of_parts(self) -> tuple[int, ...]:
-        return tuple(accumulate(map(len, self.parts), initial=0))
+        sizes = [len(part) for part in self.parts]
+        return tuple(accumulate(sizes, initial=0))
 
     @property
     def varies(self) -> bool:
@@ -185,8 +185,7 @@ class Mixed(Dataset):
     def fingerprint(self) -> str:
         """SHA-256 over the parts' fingerprints, the columns and the order of the rows."""
         fingerprints = [part.fingerprint for part in self.parts]
-        mixture = (self.takes, self.in_turn, self.whole_batches)
-        described = repr((fingerprints, self.columns, mixture))
+        described = repr((fingerprints, self.columns, self.takes, self.whole_batches))
 
         return hashlib.sha256(described.encode()).hexdigest()
 
@@ -209,17 +208,13 @@ class Mixed(Dataset):
 
         for number, places_of_part in sorted(places.items()):
             start = self._starts[number]
-            rows = [indices[place] - start for place in places_of_part]
+            rows = []
+            for place in places_of_part:
+                rows.append(indices[place] - start)
+
             values = self.parts[number].rows(rows, epoch)
 
             for column, mixed_values in mixed.items():
-                if len(values[column]) != len(rows):
-                    raise DataError(
-                        f"source {number + 1} of the mix ran dry: asked for {len(rows)} rows of "
-                        f"`{column}`, it gave {len(values[column])} in epoch {epoch + 1}; check that its "
-                        "files are complete and have not changed"
-                    )
-
                 for place, value in zip(places_of_part, values[column], strict=True):
                     mixed_values[place] = value
 
@@ -264,9 +259,11 @@ class Mixed(Dataset):
 
         counts = tuple(map(len, batches_of_parts))
         remaining = [iter(batches) for batches in batches_of_parts]
-        turns = self._turns(counts, key, epoch)
+        in_order = []
+        for part in self._turns(counts, key, epoch):
+            in_order.append(next(remaining[part]))
 
-        return [next(remaining[part]) for part in turns]
+        return in_order
 
     def _rows_of_part(
         self,
@@ -302,11 +299,6 @@ class Mixed(Dataset):
         """
 
         import numpy as np
-
-        if self.in_turn:
-            ranks = np.concatenate([np.arange(count) for count in counts])
-            parts = np.repeat(np.arange(len(counts)), counts)
-            return parts[np.argsort(ranks, kind="stable")]
 
         rng = np.random.default_rng([*key, epoch, _TURNS])
         left = np.array(counts)

@@ -39,17 +39,20 @@ class Nli(TableSource):
     `pairs`: each premise with each of its entailments. `labelled`: all rows with premise, hypothesis and label,
     for a loss that classifies.
     """
+
     premise: str | None = None
     """Column of the premise; default: `sentence1`, `premise`, `text_a` or `sent1`, in upper or lower case."""
     hypothesis: str | None = None
     """Column of the hypothesis; default: `sentence2`, `hypothesis`, `text_b` or `sent2`."""
     label: str | None = None
     """Column of the label; default: `gold_label` or `label`."""
+
     labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = (
         attrs.field(factory=dict)
     )
     """Meaning of the labels in the file, if they are not the words themselves: `{ 0 = "entailment", 1 =
     "neutral", 2 = "contradiction", -1 = "-" }`."""
+
     seed: int = 0
     """Seed of the choice among several suitable texts for a row; equal seeds give equal choices."""
 
@@ -79,7 +82,11 @@ class Nli(TableSource):
         if self.build == "triplets":
             rows = self._triplets(rows, left_out)
         elif self.build == "pairs":
-            entailed = [row[:2] for row in rows if row[2] == "entailment"]
+            entailed: list[tuple[str, ...]] = []
+            for premise, hypothesis, label in rows:
+                if label == "entailment":
+                    entailed.append((premise, hypothesis))
+
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
 
@@ -93,8 +100,10 @@ class Nli(TableSource):
                 self.path,
             )
 
-        texts = columns_of_rows(rows[: self.limit], len(self.columns))
-        return InMemoryDataset(dict(zip(self.columns, texts, strict=True)), left_out)
+        rows = rows[: self.limit]
+        texts = columns_of_rows(rows, len(self.columns))
+        columns = dict(zip(self.columns, texts, strict=True))
+        return InMemoryDataset(columns, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         """Yield premise, hypothesis and label of each row with a label, and count the other rows."""
@@ -120,7 +129,8 @@ class Nli(TableSource):
         """Return premises with an entailment and a contradiction, and count the premises that lack one."""
         premises: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in rows:
-            premises.setdefault(premise, {}).setdefault(label, []).append(hypothesis)
+            hypotheses = premises.setdefault(premise, {})
+            hypotheses.setdefault(label, []).append(hypothesis)
 
         chosen: list[tuple[str, ...]] = []
         for premise, hypotheses in premises.items():

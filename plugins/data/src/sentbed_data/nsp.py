@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice, pairwise
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
-from sentbed import DataError, locate
+from sentbed import DataError
 from sentbed_common import (
     HUB,
     TABLES,
@@ -29,10 +28,9 @@ from sentbed_data.table_source_base import TableSource, as_tuple, columns_of_row
 class Nsp(TableSource):
     """A sentence and the next sentence of its document: SentBench's NSP (Devlin et al., 2019).
 
-    A document with n sentences gives n - 1 rows, in reading order. `path` names tables, text files, or
-    directories (their `.txt` files, sorted by name). A text file has one sentence per line; a blank line or the
-    end of the file ends a document. A table has one sentence per row in reading order, and is one document unless
-    the column `document` says otherwise.
+    A document with n sentences gives n - 1 rows, in reading order. `path` names tables or text files. A text file
+    has one sentence per line; a blank line or the end of the file ends a document. A table has one sentence per
+    row in reading order, and is one document unless the column `document` says otherwise.
 
     The hub's BookCorpus does not say where its 11,038 books begin, so that about one in 6,700 of its 74 million
     pairs has sentences of two books.
@@ -80,34 +78,20 @@ class Nsp(TableSource):
 
                 continue
 
-            for file in self._text_files(location):
-                for document in _documents(text_lines(file, self.encoding)):
-                    yield from pairwise(document)
+            file = local_file(location, self.revision)
+            for document in _documents(text_lines(file, self.encoding)):
+                yield from pairwise(document)
 
     def _read_first_row(self, location: str) -> None:
         if _is_table(location):
             super()._read_first_row(location)
         elif not location.startswith(HUB):
-            for file in self._text_files(location):
-                next(text_lines(file, self.encoding), None)
+            next(text_lines(local_file(location), self.encoding), None)
 
     def _sentences(self, rows: Iterable[Row], location: str) -> Iterator[str]:
         """Yield the sentences in rows of a table."""
         for number, (sentence, *_) in rows:
             yield require_text(sentence, self.column, location, number)
-
-    def _text_files(self, location: str) -> list[Path]:
-        """Return the file that a location names, or the text files in the directory that it names."""
-        if location.startswith(HUB) or not locate(location).is_dir():
-            return [local_file(location, self.revision)]
-
-        files = sorted(locate(location).glob("*.txt"))
-        if not files:
-            raise DataError(
-                "the directory has no `.txt` file; name another, or the files", location
-            )
-
-        return files
 
 
 def _document_of(row: Row) -> Sequence[object]:
@@ -117,7 +101,7 @@ def _document_of(row: Row) -> Sequence[object]:
 
 
 def _is_table(location: str) -> bool:
-    """Whether a location is a table, not a text file or a directory."""
+    """Whether a location is a table, not a text file."""
     return is_data_set(location) or suffix_of(location) in TABLES
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random import Random
+from collections import Counter
 from typing import ClassVar
 
 import attrs
@@ -27,18 +27,10 @@ class Qa(TableSource):
     """Column of the answer's label."""
     positive: str = "1"
     """Label of right answers; answers with other labels are wrong."""
-    negatives: bool = False
-    """Whether rows also have a `negative`: a wrong answer to the same question, chosen by `seed`. Questions
-    without a wrong answer are left out."""
-    seed: int = 0
-    """Seed of the choice among several wrong answers; equal seeds give equal choices."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`anchor` (the question) and `positive` (the answer), and `negative` with `negatives = true`."""
-        if self.negatives:
-            return ("anchor", "positive", "negative")
-
+        """`anchor` (the question) and `positive` (the answer)."""
         return ("anchor", "positive")
 
     @property
@@ -51,9 +43,9 @@ class Qa(TableSource):
 
     def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
-        rows: list[tuple[str, ...]] = []
-        wrong: dict[str, list[str]] = {}
+        left_out: Counter[str] = Counter()
         labels: set[str] = set()
+        rows = []
         for file, number, (question, answer, label) in self._rows():
             require_text(question, "question", file, number)
             require_text(answer, "answer", file, number)
@@ -61,7 +53,7 @@ class Qa(TableSource):
             if str(label) == self.positive:
                 rows.append((question, answer))
             else:
-                wrong.setdefault(question, []).append(answer)
+                left_out["wrong answers"] += 1
 
         if not rows:
             raise DataError(
@@ -70,35 +62,6 @@ class Qa(TableSource):
                 self.path,
             )
 
-        reason = "wrong answers"
-        missing = sum(map(len, wrong.values()))
-        if self.negatives:
-            reason = "right answers to questions without a wrong one"
-            missing = len(rows)
-            rows = self._with_negatives(rows, wrong)
-            missing -= len(rows)
-
-        left_out = {}
-        if missing:
-            left_out = {reason: missing}
-
-        texts = columns_of_rows(rows[: self.limit], len(self.columns))
-        return InMemoryDataset(dict(zip(self.columns, texts, strict=True)), left_out)
-
-    def _with_negatives(
-        self, pairs: list[tuple[str, ...]], wrong: dict[str, list[str]]
-    ) -> list[tuple[str, ...]]:
-        """Return rows of question, right answer and wrong answer, for questions that have a wrong answer."""
-        right = set(pairs)
-        rows: list[tuple[str, ...]] = []
-        for question, answer in pairs:
-            negatives = []
-            for other in wrong.get(question, ()):
-                if (question, other) not in right:
-                    negatives.append(other)
-
-            if negatives:
-                random = Random(f"{self.seed} {question} {answer}")
-                rows.append((question, answer, random.choice(negatives)))
-
-        return rows
+        rows = rows[: self.limit]
+        questions, answers = columns_of_rows(rows, 2)
+        return InMemoryDataset({"anchor": questions, "positive": answers}, left_out)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import attrs
 from sentbed_common import (
     InMemoryDataset,
-    TableLayout,
     require_number,
     require_text,
 )
 
 from sentbed_data.table_source_base import TableSource, as_tuple, columns_of_rows
 from sentbed_data.triplets import few_negatives, negative_columns
-
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "table": (0.0, 1.0),
-    "sts-benchmark": (0.0, 5.0),
-    "sick": (1.0, 5.0),
-}
-_COLUMNS = {
-    "sts-benchmark": ("5", "6", "4"),
-    "sick": ("sentence_A", "sentence_B", "relatedness_score"),
-}
-"""Columns of both texts and the score in published files: positions, or names in the header."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,21 +28,19 @@ class Scored(TableSource):
     name: ClassVar[str] = "scored"
     numbers = frozenset({"score"})
 
-    format: Literal["table", "sts-benchmark", "sick"] = "table"
-    """Layout of the file. `table`: columns with names. `sts-benchmark`: `sts-train.csv` as published with
-    STS-B, with tabs and without a header. `sick`: `SICK_train.txt`."""
     anchor: str = "sentence1"
-    """Column of the first text, in a table."""
+    """Column of the first text. In STS-B's files, which have no header and tabs between their fields, the columns
+    are `"5"`, `"6"` and `"4"`."""
     positive: str = "sentence2"
-    """Column of the second text, in a table."""
+    """Column of the second text."""
     negative: str | tuple[str, ...] = attrs.field(default=(), validator=few_negatives)
-    """Column of a hard negative in a table, or an array of at most 8 columns: `["negative_a", "negative_b"]`.
+    """Column of a hard negative, or an array of at most 8 columns: `["negative_a", "negative_b"]`.
     Default: none."""
     score: str = "score"
-    """Column of the score, in a table."""
-    score_range: tuple[float, float] | None = None
-    """Smallest and largest possible score, such as `[0, 5]`. Default: [0, 1] for a table, [0, 5] for STS-B,
-    [1, 5] for SICK."""
+    """Column of the score."""
+
+    score_range: tuple[float, float] = (0.0, 1.0)
+    """Smallest and largest possible score: `[0, 5]` for STS-B, `[1, 5]` for SICK."""
     rescale: bool = True
     """Whether `score_range` is mapped to [0, 1]. If false, scores are not changed, as for a teacher's margins
     (loss `margin-mse`)."""
@@ -62,17 +48,12 @@ class Scored(TableSource):
     def check(self) -> Iterator[str]:
         """Yield problems that show without reading more than the first row."""
         yield from super().check()
-        low, high = self._range
+        low, high = self.score_range
         if not -math.inf < low < high < math.inf:
             yield (
                 f"`score_range` is [{low:g}, {high:g}]; expected the smallest score, then a larger one, both "
                 "finite; correct it"
             )
-
-        fields = attrs.fields_dict(Scored)
-        for name in ("anchor", "positive", "negative", "score", "header"):
-            if self.format != "table" and getattr(self, name) != fields[name].default:
-                yield f'`{name}` is for tables, and `format = "{self.format}"` is none; remove it'
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,25 +62,8 @@ class Scored(TableSource):
         return ("anchor", "positive", *negatives, "score")
 
     @property
-    def _range(self) -> tuple[float, float]:
-        """Smallest and largest possible score, by `score_range` or the format."""
-        return self.score_range or _RANGES[self.format]
-
-    @property
     def _file_columns(self) -> tuple[str, ...]:
-        if self.format != "table":
-            return _COLUMNS[self.format]
-
         return (self.anchor, self.positive, *as_tuple(self.negative), self.score)
-
-    @property
-    def _layout(self) -> TableLayout:
-        layout = super()._layout
-        if self.format == "table":
-            return layout
-
-        is_sick = self.format == "sick"
-        return attrs.evolve(layout, separator="\t", header=is_sick)
 
     def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError`, with file and row, if a row is invalid."""
@@ -111,14 +75,14 @@ class Scored(TableSource):
 
     def _scored(self) -> Iterator[Sequence[Any]]:
         """Yield the texts and the score of the first `limit` rows."""
-        low, high = self._range
+        low, high = self.score_range
         names = self._file_columns
         rows = islice(self._rows(), self.limit)
         for file, number, (*texts, written) in rows:
             for text, name in zip(texts, names[:-1], strict=True):
                 require_text(text, name, file, number)
 
-            score = require_number(written, names[-1], file, number, self._range)
+            score = require_number(written, names[-1], file, number, self.score_range)
             if self.rescale:
                 score = (score - low) / (high - low)
 

@@ -49,8 +49,12 @@ class StreamedTable(Dataset):
         if columns is None:
             columns = self.columns
 
-        fields = [field for column, field in self.fields.items() if column in columns]
-        for field in dict.fromkeys(fields):
+        fields: dict[int, None] = {}
+        for column, field in self.fields.items():
+            if column in columns:
+                fields[field] = None
+
+        for field in fields:
             table = self.table.select_columns(str(field))
             for batch in table.iter(BATCH_ROWS):
                 yield from batch[str(field)]
@@ -99,8 +103,11 @@ def _write(
     """Write rows of `width` texts in Arrow's format, batch by batch."""
     import pyarrow
 
-    names = list(map(str, range(width)))
-    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+    fields = []
+    for number in range(width):
+        fields.append((str(number), pyarrow.string()))
+
+    schema = pyarrow.schema(fields)
     with pyarrow.ipc.new_stream(stream, schema) as writer:
         batch: list[Sequence[str]] = []
         for row in rows:
@@ -117,8 +124,8 @@ def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     """Return rows of texts as a record batch."""
     import pyarrow
 
-    columns = [
-        pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)
-    ]
+    columns = []
+    for texts in zip(*rows, strict=True):
+        columns.append(pyarrow.array(texts, pyarrow.string()))
 
     return pyarrow.record_batch(columns, schema=schema)

@@ -96,7 +96,8 @@ def replace_words(
     """
 
     tokens = list(_TOKEN.finditer(text))
-    tagged = tagger.tag([token[0] for token in tokens])
+    words = [token[0] for token in tokens]
+    tagged = tagger.tag(words)
     places = []
     for place, (word, tag) in enumerate(tagged):
         if word not in string.punctuation and tag != "DT":

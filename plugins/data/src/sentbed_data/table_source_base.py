@@ -74,11 +74,16 @@ class TableSource(DataSource):
     `hub:OWNER/NAME` is a data set of the Hugging Face hub, `hub:OWNER/NAME/FILE` a file in its repository, which
     is read like a local file, and `hub:./DIRECTORY` a local directory with the layout of a data set of the hub.
     """
+
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns. Without a header, columns are named by their
     positions: `"0"`, `"1"`, ..."""
+    separator: str | None = None
+    """What separates the fields of a text file, in which a quote is then part of a text.
+    Default: by the suffix."""
     encoding: str = "utf-8"
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
+
     config: str | None = None
     """Configuration (subset) of a `hub:` data set; default: the data set's own default.
 
@@ -89,6 +94,7 @@ class TableSource(DataSource):
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
     """Branch, tag or commit of a `hub:` location; default: the newest commit. Only a commit is reproducible."""
+
     limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of rows to return, from the first, at least 1; default: all."""
 
@@ -114,7 +120,7 @@ class TableSource(DataSource):
     def _layout(self) -> TableLayout:
         return TableLayout(
             self.header,
-            None,
+            self.separator,
             self.encoding,
             self.config,
             self.split,
@@ -142,7 +148,7 @@ class TableSource(DataSource):
             return
 
         local_file(location)
-        if suffix_of(location) in TEXT_TABLES:
+        if self.separator is not None or suffix_of(location) in TEXT_TABLES:
             next(table_rows(location, self._file_columns, self._layout))
 
     def _needless_options(self) -> Iterator[str]:
@@ -150,7 +156,7 @@ class TableSource(DataSource):
         locations = as_tuple(self.path)
         needless = []
         if all(map(is_data_set, locations)):
-            needless += ["header", "encoding"]
+            needless += ["header", "separator", "encoding"]
 
         if any(map(is_data_set, locations)):
             needless.append("stream")
@@ -230,13 +236,16 @@ class TextSource(TableSource):
             for location in as_tuple(self.path):
                 paths.append(local_file(location, self.revision))
 
-            reading = [self._file_columns, self.header, self.encoding]
+            reading = [self._file_columns, self.header, self.separator, self.encoding]
             reading += [self.limit, self.blank]
             dataset = open_streamed(paths, fields, self._texts, reading)
         else:
             left_out: Counter[str] = Counter()
             texts = columns_of_rows(self._texts(left_out), len(self._file_columns))
-            columns = {column: texts[place] for column, place in fields.items()}
+            columns = {}
+            for column, place in fields.items():
+                columns[column] = texts[place]
+
             dataset = InMemoryDataset(columns, left_out)
 
         self._require_rows(len(dataset) + sum(dataset.left_out.values()))

@@ -34,6 +34,6 @@ def evaluators() -> Mapping[str, str]:
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
     """Return the collections of data that the evaluators of this distribution read."""
-    from sentbed_evaluators.known_collections import known_collections
+    from sentbed_common import read_collections
 
-    return known_collections()
+    return read_collections("sentbed_evaluators")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import attrs
 from sentbed import DataError, locate
 from sentbed.errors import listed
 from sentbed.helpers import DATA_VARIABLE, data_root, sha256
+
+from sentbed_evaluators.known_collections import known_collection
 
 
 @attrs.frozen
@@ -27,6 +29,7 @@ class TaskFiles:
         """Return the files of a task; raises `DataError` if one is missing."""
         for message in self.missing([task]).values():
             raise DataError(message)
+
         return self.by_task[task]
 
     def missing(self, tasks: Iterable[str]) -> dict[str, str]:
@@ -37,12 +40,14 @@ class TaskFiles:
             absent = self._absent(task)
             if not absent:
                 continue
+
             present = present or self._present_tasks()
             messages[task] = (
                 f"task `{task}` needs {_first_names(absent)}, missing in `{self.root}`; add what is missing "
                 f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
                 f"(`skip_missing = true`); tasks present: {present}"
             )
+
         return messages
 
     def _present_tasks(self) -> str:
@@ -56,6 +61,7 @@ class TaskFiles:
         for file in self.by_task.get(task, ()):
             if not file.is_file():
                 absent.append(file.relative_to(self.root).as_posix())
+
         return absent
 
 
@@ -70,50 +76,60 @@ def digest(files: Sequence[Path]) -> str:
     """Return one SHA-256 over the names and contents of files; for a single file, the SHA-256 of the file."""
     if len(files) == 1:
         return sha256(files[0])
+
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.name}\0{sha256(file)}\n".encode())
+
     return digest.hexdigest()
 
 
-def data_directory(
-    data_dir: str | None,
-    holds: str,
-    name: str,
-) -> Path:
+def data_directory(data_dir: str | None, collection: str) -> Path:
     """Return the directory `data_dir`, or by default the directory that the variable `SENTBED_DATA` names.
 
-    Raises `DataError` if neither is set. The message names `holds`, a folder of the data directory, and `name`,
-    the collection that `sentbed data get` downloads into that folder.
+    Raises `DataError` if neither is set. The message names the usual folder of the collection in that directory.
     """
     base = locate(data_dir) if data_dir is not None else data_root()
     if base is None:
         raise DataError(
             f"no data directory is known; set `data_dir`, or set `{DATA_VARIABLE}` to the directory that "
-            f"holds `{holds}` (`sentbed data get {name}` downloads it)"
+            f"holds `{known_collection(collection).places[0]}` (`sentbed data get {collection}` downloads it)"
         )
     return base
 
 
-def find_root(
+def find_task_files(
     data_dir: str | None,
-    places: Sequence[str],
-    entries: Iterable[str],
-    what: str,
-    name: str,
-) -> Path:
-    """Return the first of `places` below the data directory that has one of the files or folders `entries`.
+    collection: str,
+    paths_by_task: Mapping[str, Sequence[str]],
+) -> TaskFiles:
+    """Return the files of a suite's tasks; `paths_by_task` has their paths below the collection's directory.
 
-    Raises `DataError` if no place has any of them. The message describes the entries by `what`, and names the
-    collection `name` of `sentbed data get`.
+    That is the first place of the collection below the data directory that has the folder of a task, or a file
+    where files are in no folder. Raises `DataError` if there is none.
     """
-    base = data_directory(data_dir, places[0], name)
-    entries = tuple(entries)
+    base = data_directory(data_dir, collection)
+    places = known_collection(collection).places
+    entries: dict[str, None] = {}
+    for paths in paths_by_task.values():
+        for path in paths:
+            folder = PurePosixPath(path).parent.as_posix()
+            entries[path if folder == "." else folder] = None
+
     for place, entry in product(places, entries):
-        if (base / place / entry).exists():
-            return base / place
+        root = base / place
+        if not (root / entry).exists():
+            continue
+
+        by_task = {}
+        for task, paths in paths_by_task.items():
+            by_task[task] = tuple(root / path for path in paths)
+
+        return TaskFiles(collection, root, by_task)
+
     below = listed(place for place in places if place != ".")
     raise DataError(
-        f"`{base}` has no {what}: `{entries[0]}` or another task's was looked for in it and below {below}; "
-        f"`sentbed data get {name}` downloads it, or set `data_dir` or `{DATA_VARIABLE}` to where it is"
+        f"`{base}` has no data of `{collection}`: `{next(iter(entries))}` or another task's was looked for in it "
+        f"and below {below}; `sentbed data get {collection}` downloads it, or set `data_dir` or "
+        f"`{DATA_VARIABLE}` to where it is"
     )

@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError
 from sentbed_common import find_columns, require_number, text_lines
 
-from sentbed_evaluators.data_directories import TaskFiles, find_root
+from sentbed_evaluators.data_directories import TaskFiles, find_task_files
 from sentbed_evaluators.text_lines import class_number
 
 Split: TypeAlias = Literal["train", "dev"]
@@ -84,11 +84,6 @@ TASKS: dict[str, Task] = {
 """The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. GLUE's WNLI is not among them, and MNLI is
 two tasks, one for each development set. QNLI's sizes are those of its second release."""
 
-ROOTS = ("glue", "GLUE", "glue_data", ".")
-"""Directories, relative to the data directory, in which the folders of the tasks are looked for."""
-
-_FOLDERS = tuple(dict.fromkeys(task.folder for task in TASKS.values()))
-
 
 @attrs.frozen
 class Rows:
@@ -113,14 +108,13 @@ def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
     The training file of a task with scores is included only with `regression`, since only a regression is trained
     on it.
     """
-    root = find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
-    files = {}
+    paths = {}
     for name, task in TASKS.items():
-        paths = [root / task.path("train"), root / task.path("dev")]
+        paths[name] = [task.path("train"), task.path("dev")]
         if not task.classes and not regression:
-            paths = paths[1:]
-        files[name] = tuple(paths)
-    return TaskFiles("glue", root, files)
+            paths[name] = [task.path("dev")]
+
+    return find_task_files(data_dir, "glue", paths)
 
 
 def read_rows(
@@ -149,13 +143,16 @@ def read_rows(
                 file,
                 line,
             )
+
         *sentences, label = (fields[place] for place in places)
         for side, sentence in zip(sides, sentences, strict=True):
             side.append(sentence)
+
         if task.classes:
             labels.append(class_number(label, task.classes, file, line))
         else:
             scores.append(require_number(label, task.label, file, line, (0, 5)))
+
     rows = Rows(tuple(map(tuple, sides)), tuple(labels), tuple(scores), skipped)
     sizes = sorted({size[split == "dev"] for size in task.sizes})
     if not rows or (check_size and len(rows) not in sizes):
@@ -178,6 +175,7 @@ def _columns(
     if not task.header:
         places = [int(column) for column in columns]
         return places, max(places) + 1
+
     header = next(numbered_lines, (1, ""))[1]
     if not header:
         raise DataError(
@@ -185,6 +183,7 @@ def _columns(
             "download it again with `sentbed data get glue`",
             file,
         )
+
     header_names = header.split("\t")
     names = find_columns(columns, header_names, file, 1)
     return [header_names.index(name) for name in names], len(header_names)

@@ -53,11 +53,13 @@ class TextVectors:
         for sides in zip(*(texts for texts, _ in splits), strict=True):
             rows = [self.row_of_text[text] for text in chain.from_iterable(sides)]
             rows_of_sides.append(np.array(rows))
+
         table = feature_table(self.rows, rows_of_sides, features)
 
         labels: list[int] = []
         for _, of_split in splits:
             labels += of_split
+
         rows_of_splits = consecutive_rows([len(of_split) for _, of_split in splits])
         return Examples(table, np.array(labels, np.int64)), rows_of_splits
 

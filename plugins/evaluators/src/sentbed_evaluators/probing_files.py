@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError
 from sentbed_common import text_lines
 
-from sentbed_evaluators.data_directories import TaskFiles, find_root
+from sentbed_evaluators.data_directories import TaskFiles, find_task_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,9 +38,6 @@ TOLERANCE = 10
 """Number of rows by which a part may be longer or shorter than in `SPLITS`. Files differ from these numbers
 because their classes were balanced: CoordinationInversion has 100,002, 10,002 and 10,002 rows."""
 
-ROOTS = ("senteval/probing", "probing", "data/probing", ".")
-"""Directories, relative to the data directory, in which the files are looked for."""
-
 
 @attrs.frozen
 class _Row:
@@ -61,13 +58,8 @@ class Part:
 
 def find_files(data_dir: str | None) -> TaskFiles:
     """Return the files of all tasks; raises `DataError` if no file of any task is found."""
-    names = [file for file, _ in TASKS.values()]
-    what, collection = "probing data of SentEval", "senteval-probing"
-    root = find_root(data_dir, (*ROOTS, "../probing"), names, what, collection)
-    files = {}
-    for task, (file, _) in TASKS.items():
-        files[task] = (root / file,)
-    return TaskFiles(collection, root, files)
+    paths = {task: [file] for task, (file, _) in TASKS.items()}
+    return find_task_files(data_dir, "senteval-probing", paths)
 
 
 def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
@@ -89,6 +81,7 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
                 file,
                 line,
             )
+
         rows[fields[0]].append(_Row(line, fields[1], fields[-1].split()))
 
     counts = Counter(row.label for row in rows["tr"])
@@ -159,4 +152,5 @@ def _sort(
     for row in sorted(rows, key=lambda row: (len(row.words), numbers[row.label])):
         texts.append(" ".join(row.words))
         classes.append(numbers[row.label])
+
     return Part(tuple(texts), np.array(classes, np.int64))

@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError
 from sentbed_common import require_number
 
-from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
+from sentbed_evaluators.data_directories import TaskFiles, digest, find_task_files
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.text_lines import read_lines, single_spaced
 
@@ -73,16 +73,6 @@ DEVELOPMENT = frozenset(
 )
 """Tasks of development or training data only."""
 
-ROOTS = ("senteval/downstream", "downstream", "data/downstream", ".")
-"""Directories, relative to the data directory, in which the folders of the tasks are looked for."""
-
-_FOLDERS = (
-    *(f"STS/{year}-en-test" for year in YEARS),
-    "STS/STSBenchmark",
-    "STSBenchmark",
-    "SICK",
-)
-
 
 @attrs.frozen
 class Task:
@@ -111,21 +101,17 @@ class Task:
 
 def find_files(data_dir: str | None) -> TaskFiles:
     """Return the files of all tasks; raises `DataError` if the data directory has no folder of any task."""
-    root = find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
-    files: dict[str, tuple[Path, ...]] = {}
+    paths: dict[str, list[str]] = {}
     for task, subsets in YEARS.items():
-        paths = []
+        paths[task] = []
         for subset, kind in product(subsets, ("input", "gs")):
-            paths.append(root / "STS" / f"{task}-en-test" / f"STS.{kind}.{subset}.txt")
-        files[task] = tuple(paths)
+            paths[task].append(f"STS/{task}-en-test/STS.{kind}.{subset}.txt")
 
-    benchmark = root / "STS" / "STSBenchmark"
-    if not benchmark.is_dir() and (root / "STSBenchmark").is_dir():
-        benchmark = root / "STSBenchmark"
     for task, (_, names) in SPLITS.items():
-        folder = root / "SICK" if task.startswith("SICK") else benchmark
-        files[task] = tuple(folder / name for name in names)
-    return TaskFiles("senteval", root, files)
+        folder = "SICK" if task.startswith("SICK") else "STS/STSBenchmark"
+        paths[task] = [f"{folder}/{name}" for name in names]
+
+    return find_task_files(data_dir, "senteval", paths)
 
 
 def read_task(
@@ -234,10 +220,12 @@ def _read_year(
             f"download both files again",
             gold,
         )
+
     first, second, kept = [], [], []
     for line, (row, score) in enumerate(zip(rows, scores, strict=True), start=1):
         if not score.strip():
             continue
+
         sentences = row.split("\t")
         if len(sentences) < 2:
             raise DataError(
@@ -246,9 +234,11 @@ def _read_year(
                 texts,
                 line,
             )
+
         first.append(sentences[0])
         second.append(sentences[1])
         kept.append(require_number(score, "score", gold, line, (0, 5)))
+
     if not kept:
         raise DataError("none of the pairs has a score; download the file again", gold)
     return ScoredPairs(

@@ -169,6 +169,7 @@ class SentGLUE(FileSuite):
             folder = self._read(files, names)
             folders.append(folder)
             lists[folder.folder] = Texts(folder.texts)
+
         return Prepared(
             lists,
             partial(self._evaluation, folders),
@@ -180,6 +181,7 @@ class SentGLUE(FileSuite):
         task = TASKS[names[0]]
         if not task.classes:
             return self._read_scored(files, names)
+
         is_folded = names[0] in FOLDED
         all_rows = read_rows(files.root, names[0], "train", self.check_sizes)
         train, held_out = self._draw(all_rows, is_folded)
@@ -190,12 +192,14 @@ class SentGLUE(FileSuite):
         needed = 1
         if is_folded:
             needed = Classifier(self.protocol, self.mode).folds
+
         for number, label in enumerate(task.classes):
             if (count := train.labels.count(number)) < needed:
                 raise RunError(
                     f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
                     f"are needed; raise `limit`, or add rows"
                 )
+
         texts = list(dict.fromkeys(_texts_of(parts)))
         hashes = {name: digest(files[name]) for name in names}
         return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
@@ -212,6 +216,7 @@ class SentGLUE(FileSuite):
                     f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop by, but two "
                     f"of each are needed; raise `limit`, or add rows"
                 )
+
         test = read_rows(files.root, name, "dev", self.check_sizes)
         require_varied(test.scores, files[name][-1])
         parts.append(test)
@@ -229,6 +234,7 @@ class SentGLUE(FileSuite):
                 scores_by_task |= self._classify(folder, vectors)
             else:
                 scores_by_task[name] = self._correlate(folder, vectors)
+
         scores = [scores_by_task[task] for task in self.tasks]
         mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
@@ -287,6 +293,7 @@ class SentGLUE(FileSuite):
             folds = classifier.folded(labels, fitted_on, test)
         else:
             folds = classifier.split(labels, fitted_on, development, test)
+
         grid: Grid = "folded" if is_folded else "split"
         outcome = classifier.probe(examples, classes, folds, grid, progress)
 
@@ -322,9 +329,11 @@ class SentGLUE(FileSuite):
             if task.broken_rows:
                 skipped = {"train": folder.skipped, "dev": rows.skipped}
                 protocol_of_task["skipped"] = skipped
+
             gold, predicted = outcome.gold[start:end], outcome.predicted[start:end]
             scores[name] = _score(name, gold, predicted, protocol_of_task)
             start = end
+
         return scores
 
     def _draw(self, train: Rows, is_folded: bool) -> tuple[Rows, Rows]:
@@ -335,6 +344,7 @@ class SentGLUE(FileSuite):
         held_out = 0
         if not is_folded:
             held_out = max(1, round(self.development_share * len(order)))
+
         rows_to_train_on = np.sort(order[held_out:])
         return _take(train, rows_to_train_on), _take(train, np.sort(order[:held_out]))
 
@@ -345,6 +355,7 @@ def _item_texts(folders: Sequence[_FolderRows]) -> dict[str, list[tuple[str, ...
     for folder in folders:
         for name, rows in zip(folder.names, folder.tests, strict=True):
             texts[name] = list(zip(*rows.sides, strict=True))
+
     return texts
 
 
@@ -360,6 +371,7 @@ def _scored_pairs(
         sides = vectors[start:middle], vectors[middle:end]
         pairs.append(EncodedPairs(sides, (first, second), rows.scores))
         start = end
+
     return pairs
 
 
@@ -369,6 +381,7 @@ def _texts_of(parts: Sequence[Rows]) -> list[str]:
     for rows in parts:
         for side in rows.sides:
             texts += side
+
     return texts
 
 
@@ -406,6 +419,7 @@ def _score(
         metric = "matthews"
         value = 100 * float(matthews_corrcoef(gold, predicted))
         items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
+
     note = one_class(predicted)
     return Score(
         name,

@@ -11,8 +11,7 @@ import attrs
 from sentbed import DataError
 from sentbed_common import text_lines
 
-from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
-from sentbed_evaluators.senteval_sts_files import ROOTS
+from sentbed_evaluators.data_directories import TaskFiles, digest, find_task_files
 from sentbed_evaluators.text_lines import class_number, single_spaced
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
@@ -72,6 +71,7 @@ def _sst2(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
+
         yield (
             (single_spaced(fields[0]),),
             class_number(fields[1], _BINARY, file, number),
@@ -97,6 +97,7 @@ def _trec(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
+
         yield (single_spaced(sentence),), QUESTION_TYPES.index(coarse)
 
 
@@ -111,6 +112,7 @@ def _mrpc(file: Path, place: int) -> Iterator[Row]:
                 file,
                 number,
             )
+
         sentences = single_spaced(fields[3]), single_spaced(fields[4])
         yield sentences, class_number(fields[0], _BINARY, file, number)
 
@@ -162,14 +164,12 @@ TRANSFER: dict[str, TaskLayout] = {
 
 def find_files(data_dir: str | None) -> TaskFiles:
     """Return the files of all tasks; raises `DataError` if the data directory has no file of any task."""
-    folders = (task.folder for task in TRANSFER.values())
-    what = "transfer task of SentEval's"
-    root = find_root(data_dir, ROOTS, folders, what, "senteval")
-    files = {}
+    paths = {}
     for name, task in TRANSFER.items():
         names = chain.from_iterable(task.files.values())
-        files[name] = tuple(root / task.folder / file for file in names)
-    return TaskFiles("senteval", root, files)
+        paths[name] = [f"{task.folder}/{file}" for file in names]
+
+    return find_task_files(data_dir, "senteval", paths)
 
 
 def read_transfer(
@@ -190,9 +190,12 @@ def read_transfer(
         rows: list[Row] = []
         for place, file_name in enumerate(file_names):
             rows += task.read(files.root / task.folder / file_name, place)
+
         for problem in _problems(name, split, rows, check_sizes):
             raise DataError(problem, files.root / task.folder / file_names[0])
+
         splits[split] = _sorted(rows)
+
     return splits, data
 
 
@@ -211,6 +214,7 @@ def _problems(
             f"found {len(rows):,} examples in {split} of `{name}`, expected {size:,}; "
             f"take SentEval's files ({_HOW_TO_GET}), or set `check_sizes = false`"
         )
+
     labels = {label for _, label in rows}
     if split in ("all", "train") and len(labels) < 2:
         yield (

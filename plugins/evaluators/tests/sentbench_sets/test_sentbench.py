@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError
-from sentbed.protocols import TextEncoder
 from sentbed_evaluators import transfer
 from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.probe import Classifier
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_sets, find_files
+from sentbed_evaluators.sentbench_sets import SPLITS, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.built_sets import VERSION
 from sentbed_evaluators.transfer_files import Split
 
@@ -143,34 +138,6 @@ def test_a_score_of_several_runs_is_their_mean(
     )
 
 
-def test_positive_test_pairs_with_two_equal_sides_are_counted(
-    sentbench_data, encoder, probed
-):
-    for name, count in (("train", 30), ("valid", 8), ("test", 9)):
-        for form in ("modern", "original"):
-            path = sentbench_data / "styletransfer" / f"{name}.{form}.nltktok"
-            lines = path.read_text().splitlines()
-            assert len(lines) == count
-            for i in range(count):
-                if i % 3:
-                    lines[i] = f"same {name} {i} ."
-            path.write_text("".join(f"{line}\n" for line in lines))
-    evaluator = SentBench(
-        paradigms=("pair",), tasks=("ST",), data_dir=str(sentbench_data)
-    )
-    (score,) = evaluate(evaluator, encoder).scores
-    texts = [
-        (first, label)
-        for first, second, label in built_sets(
-            find_files(sentbench_data, "ST"), seed=0
-        ).pairs["test"]
-        if first == second
-    ]
-    assert texts
-    assert all(label == 1 and text.startswith("same") for text, label in texts)
-    assert score.protocol["identical"] == len(texts)
-
-
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     sentbench_data, encoder, probed
 ):
@@ -276,16 +243,6 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     assert [score.value for score in result.scores[:6]] == [80, 81, 83, 82, 84, 86]
 
 
-def test_a_broken_file_is_found_before_anything_is_encoded(sentbench_data, encoder):
-    path = sentbench_data / "swag" / "val.csv"
-    path.write_text(path.read_text() + "1,2,3\n")
-    with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
-        evaluate(
-            SentBench(paradigms=("contrast",), data_dir=str(sentbench_data)), encoder
-        )
-    assert encoder.calls == []
-
-
 def test_check_names_every_problem(sentbench_data):
     (sentbench_data / "swag" / "val.csv").unlink()
     evaluator = SentBench(
@@ -326,30 +283,6 @@ def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(
     problems = list(SentBench(paradigms=("single", "contrast"), tasks=("ROC",)).check())
     assert problems[0].startswith("`tasks` has none of `single`")
     assert problems[1].startswith("no data directory is known")
-
-
-def test_real_sources_are_ranked_as_the_texts_overlap():
-    root = Path(os.environ.get("SENTBED_DATA", "/"))
-    if not (root / SOURCES["ST"].data).is_dir():
-        pytest.skip(
-            "needs styletransfer: set SENTBED_DATA to the directory that holds it"
-        )
-
-    class Words(TextEncoder):
-        """Counts words by length and first letter; what shares words has the greater cosine."""
-
-        def encode(self, texts, task=None):
-            rows = np.full((len(texts), 300), 1e-3, np.float32)
-            for row, text in zip(rows, texts, strict=True):
-                for word in text.lower().split():
-                    row[(ord(word[0]) % 30) * 10 + min(len(word), 10) - 1] += 1
-            return rows
-
-    (score,) = evaluate(
-        SentBench(("contrast",), ("ST",), data_dir=str(root)), Words()
-    ).scores
-    assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
-    assert 75 < score.value < 100
 
 
 def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(

@@ -43,16 +43,11 @@ class Cpu(Distributed, Runtime):
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads of one operation. The default is `OMP_NUM_THREADS` if it is set. Otherwise, the
     processes on this machine share its cores equally."""
-    compile: bool = False
-    """Whether to compile training and encoding with `torch.compile`, which needs a C++ compiler. The start
-    takes minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled
-    once."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run."""
 
     def check(self) -> Iterator[str]:
         """Yield problems with the settings."""
-        yield from super().check()
         if self.precision == "int8":
             yield NO_INT8
 
@@ -105,5 +100,5 @@ class Cpu(Distributed, Runtime):
         }
         device = torch.device("cpu")
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-        engine = TorchEngine(device, dtype, self.compile, facts)
+        engine = TorchEngine(device, dtype, facts)
         return spread(engine, self)

@@ -38,9 +38,6 @@ class Cuda(Distributed, Runtime):
     """Whether to round the factors of fp32 products to 10 bits of mantissa (TF32). Products are up to eight
     times as fast on GPUs of capability 8.0, but results differ from those of other devices. This has no effect
     in bf16 and fp16."""
-    compile: bool = False
-    """Whether to compile training and encoding with `torch.compile`, which needs Triton. The start takes
-    minutes, the steps are faster. Batches to encode are padded to few shapes, and each shape is compiled once."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run, and to let cuBLAS add in a fixed
     order."""
@@ -104,5 +101,5 @@ class Cuda(Distributed, Runtime):
         }
         dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
         dtype = dtypes.get(precision, torch.float32)
-        engine = CudaEngine(device, dtype, self.compile, facts, self.token_budget)
+        engine = CudaEngine(device, dtype, facts, self.token_budget)
         return spread(engine, self)

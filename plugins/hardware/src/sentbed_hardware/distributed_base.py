@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -32,11 +32,6 @@ class Distributed:
     backbone's weights, gradients and optimiser state; the weights of a layer are gathered while it computes
     (Zhao et al., 2023; PyTorch's FSDP2)."""
 
-    def check(self) -> Iterator[str]:
-        """Yield the problems of the fields of this class."""
-        if self.parallel == "fsdp" and getattr(self, "compile", False):
-            yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
-
     @property
     def processes(self) -> int:
         """Number of processes of a run."""
@@ -46,11 +41,11 @@ class Distributed:
     def offers(self) -> frozenset[str]:
         """What engines of transformers offer.
 
-        Encoders that are divided or compiled take no second prompt and give no vectors of tokens; these are given
-        in one process only.
+        Encoders that are divided take no second prompt and give no vectors of tokens; these are given in one
+        process only.
         """
         offers = frozenset({"vector", "sparse", "marked-tokens"})
-        if self.parallel == "fsdp" or getattr(self, "compile", False):
+        if self.parallel == "fsdp":
             return offers
         if self.processes > 1:
             return offers | {"auxiliary-prompt"}

@@ -37,4 +37,4 @@ class Angle(Ranking):
         """
         from sentbed_losses._torch.angle import AngleLoss
 
-        return AngleLoss(temperature=self.temperature, rows=self.rows)
+        return AngleLoss(self)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt
 from sentbed.protocols import Loss, Output, Similarity, StagePlace
 
 from sentbed_losses.columns import HARD_NEGATIVES
-from sentbed_losses.temperature import (
-    LearnableTemperature,
-    positive_temperature,
-    temperature_module,
-)
+from sentbed_losses.temperature import LearnableTemperature, positive_temperature
 
 
 @attrs.frozen
@@ -23,6 +19,8 @@ class Contrastive(Loss):
 
     columns = frozenset({"anchor", "positive"})
     reads = frozenset[Output]({"vector", "sparse"})
+    in_batch = True
+    """Whether other texts of the batch are in a row's denominator; a field of `queue` and `momentum`."""
 
     temperature: float | LearnableTemperature = attrs.field(
         default=0.05,
@@ -45,13 +43,9 @@ class Contrastive(Loss):
     """Factor by which the terms of a row's own hard negatives in its denominator are multiplied, > 0. 1 changes
     nothing (SimCSE)."""
     hardness: float = attrs.field(default=0.0, validator=ge(0))
-    """Strength by which harder negatives get a higher weight, >= 0. The term of a negative with similarity s is
-    multiplied by exp(hardness * s). This factor has no gradient, and the temperature does not divide s in it. 0
-    changes nothing; 5 in EmbeddingGemma, 9 in LLaVE. It does not apply to the other direction of `symmetric`."""
-    hardness_of: Literal["own", "others", "all"] = "own"
-    """Negatives to which `hardness` applies. `own`: the row's own hard negatives (EmbeddingGemma). `others`: all
-    other negatives, which are the positives and hard negatives of other rows and the vectors of the memory
-    (LLaVE). `all`: both."""
+    """Strength by which harder ones of a row's own hard negatives get a higher weight, >= 0. The term of one with
+    similarity s is multiplied by exp(hardness * s). This factor has no gradient, and the temperature does not
+    divide s in it. 0 changes nothing; 5 in EmbeddingGemma."""
     mask_duplicates: bool = False
     """Whether to leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
     false_negative_threshold: float | None = None
@@ -63,14 +57,6 @@ class Contrastive(Loss):
         metadata={"skip": True},
     )
     """The similarity that the encoder's recipe names; it replaces `similarity`. `compared_by` sets it."""
-
-    def remarks(self) -> Iterator[str]:
-        """Yield a remark if `hardness_of` has no effect."""
-        if self.hardness == 0 and self.hardness_of != "own":
-            yield (
-                f'`hardness_of = "{self.hardness_of}"` of the loss `{self.name}` does nothing: `hardness` is '
-                "0; set it, or take `hardness_of` out"
-            )
 
     @property
     def takes(self) -> frozenset[str]:
@@ -110,23 +96,6 @@ class Contrastive(Loss):
             )
 
     @property
-    def masked(self) -> bool:
-        """Whether candidates may be left out, so that denominators differ in their number of terms."""
+    def counts_negatives(self) -> bool:
+        """Whether the number of negatives is a metric, since denominators differ in their number of terms."""
         return self.mask_duplicates or self.false_negative_threshold is not None
-
-    def module_arguments(self) -> dict[str, Any]:
-        """Return the fields of this class as arguments of `ContrastiveLoss`."""
-        from sentbed_losses._torch.similarity import Products
-
-        return {
-            "temperature": temperature_module(self.temperature),
-            "similarity": self.of_encoder or Products(self.similarity != "dot"),
-            "symmetric": self.symmetric,
-            "margin": self.margin,
-            "hard_negatives": self.hard_negatives,
-            "hard_negative_weight": self.hard_negative_weight,
-            "hardness": self.hardness,
-            "hardness_of": self.hardness_of,
-            "mask_duplicates": self.mask_duplicates,
-            "false_negative_threshold": self.false_negative_threshold,
-        }

@@ -36,4 +36,4 @@ class CoSENT(Ranking):
         """
         from sentbed_losses._torch.cosent import CoSENTLoss
 
-        return CoSENTLoss(temperature=self.temperature, rows=self.rows)
+        return CoSENTLoss(self)

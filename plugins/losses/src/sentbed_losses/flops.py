@@ -75,15 +75,11 @@ class Flops(Nested):
         their weights. `query_active` and `document_active` are the mean numbers of a vector's components that are
         not 0.
         """
-        from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
+        from sentbed_losses._torch.flops import FlopsLoss
 
-        module = FlopsLoss
-        if "state" in self.loss.needs:
-            module = StatefulFlopsLoss
-
-        return module(
+        return FlopsLoss(
+            self.loss,
             self.loss.build(width),
-            loss=self.loss,
             query=self.query,
             query_weight=self.query_weight,
             document_weight=self.document_weight,

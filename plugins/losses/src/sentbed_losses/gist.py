@@ -10,11 +10,7 @@ from sentbed.protocols import Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
-from sentbed_losses.temperature import (
-    LearnableTemperature,
-    positive_temperature,
-    temperature_module,
-)
+from sentbed_losses.temperature import LearnableTemperature, positive_temperature
 
 PAIR = frozenset({"anchor", "positive"})
 
@@ -70,6 +66,7 @@ class Gist(Taught):
         the temperature is learned.
         """
         from sentbed_losses._torch.gist import GistLoss
+        from sentbed_losses._torch.temperature import temperature_module
 
         return GistLoss(
             temperature=temperature_module(self.temperature),

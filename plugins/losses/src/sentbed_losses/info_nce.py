@@ -53,4 +53,4 @@ class InfoNCE(Contrastive):
         """
         from sentbed_losses._torch.info_nce import InfoNCELoss
 
-        return InfoNCELoss(**self.module_arguments(), counts_negatives=self.masked)
+        return InfoNCELoss(self)

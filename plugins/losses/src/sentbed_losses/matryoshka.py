@@ -69,10 +69,7 @@ class Matryoshka(Nested):
         Raises:
             RunError: if a dimension is larger than `width`.
         """
-        from sentbed_losses._torch.matryoshka import (
-            MatryoshkaLoss,
-            StatefulMatryoshkaLoss,
-        )
+        from sentbed_losses._torch.matryoshka import MatryoshkaLoss
 
         largest = max(self.dimensions)
         if largest > width:
@@ -81,9 +78,4 @@ class Matryoshka(Nested):
                 "vectors; choose `dimensions` of at most their width"
             )
 
-        losses = {size: self.loss.build(size) for size in self.dimensions}
-        module = MatryoshkaLoss
-        if "state" in self.loss.needs:
-            module = StatefulMatryoshkaLoss
-
-        return module(losses, self.weights, self.loss)
+        return MatryoshkaLoss(self.loss, self.dimensions, self.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
@@ -41,6 +42,8 @@ class Queue(Contrastive):
     """Whether the other positives and the hard negatives of the batch are negatives, too. If false, all negatives
     come from the memory, as in MoCo. Hard negatives are then not encoded. The first step of a stage then has the
     loss 0, since the memory is empty."""
+
+    counts_negatives: ClassVar[bool] = True
 
     def check(self) -> Iterator[str]:
         """Yield the problems of fields that contradict each other."""
@@ -82,14 +85,9 @@ class Queue(Contrastive):
         from sentbed_losses._torch.queue import QueueLoss
 
         if self.size == 0:
-            return InfoNCELoss(**self.module_arguments(), counts_negatives=True)
+            return InfoNCELoss(self)
 
-        return QueueLoss(
-            **self.module_arguments(),
-            width=width,
-            size=self.size,
-            in_batch=self.in_batch,
-        )
+        return QueueLoss(self, width, self.size)
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
         """Yield why the memory cannot be used in a stage."""

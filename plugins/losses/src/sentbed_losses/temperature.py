@@ -6,8 +6,7 @@ import math
 from typing import Any, Literal
 
 import attrs
-from attrs.validators import ge, gt, optional
-from sentbed.protocols import Module
+from attrs.validators import gt, optional
 
 
 @attrs.frozen
@@ -34,10 +33,6 @@ class LearnableTemperature:
     lr: float | None = attrs.field(default=None, validator=optional(gt(0)))
     """Peak learning rate of p, > 0. It follows the stage's schedule. Default: the learning rate of the
     optimiser."""
-    weight_decay: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Decoupled weight decay of p, >= 0. It moves p towards 0, which is a temperature of 1 for `log`, of `min`
-    for `value`, and of `max` for `inverse`. Default: the optimiser's decay for scalars, which is none in
-    `adamw`."""
 
     def __attrs_post_init__(self) -> None:
         if not self.min <= self.initial <= self.max:
@@ -45,23 +40,6 @@ class LearnableTemperature:
                 f"a learnable temperature starts at {self.initial!r}, which is not between its bounds "
                 f"{self.min!r} and {self.max!r}; choose `min` <= `initial` <= `max`"
             )
-
-
-def temperature_module(temperature: float | LearnableTemperature) -> Module:
-    """Return a module that returns the temperature when called: a float, or a scalar tensor if it is learned."""
-    from sentbed_losses._torch.temperature import FixedTemperature, LearnedTemperature
-
-    if not isinstance(temperature, LearnableTemperature):
-        return FixedTemperature(temperature)
-
-    return LearnedTemperature(
-        initial=temperature.initial,
-        minimum=temperature.min,
-        maximum=temperature.max,
-        parameter=temperature.parameter,
-        lr=temperature.lr,
-        weight_decay=temperature.weight_decay,
-    )
 
 
 def positive_temperature(

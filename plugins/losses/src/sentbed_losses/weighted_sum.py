@@ -42,20 +42,17 @@ class WeightedSum(Nested):
         Its metrics are the unweighted value of each loss as `NAME`, which is the name of that loss, and the
         metrics of each loss as `NAME.METRIC`. The second loss with the same name is `NAME-2`.
         """
-        from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
+        from sentbed_losses._torch.nested_loss_base import Parts
 
         seen: Counter[str] = Counter()
-        losses: dict[str, Module] = {}
+        losses: dict[str, Loss] = {}
         for loss in self.losses:
             seen[loss.name] += 1
             name = loss.name
             if seen[name] > 1:
                 name = f"{name}-{seen[name]}"
 
-            losses[name] = loss.build(width)
+            losses[name] = loss
 
-        module = Parts
-        if "state" in self.needs:
-            module = StatefulParts
-
-        return module(losses, self.weights, self.losses)
+        modules = [loss.build(width) for loss in self.losses]
+        return Parts(losses, modules, self.weights)

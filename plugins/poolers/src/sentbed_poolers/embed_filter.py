@@ -24,8 +24,7 @@ class EmbedFilter(Transform):
 
     Let W `(tokens, d)` = U S V^T be the output embedding. Its largest and its smallest singular directions
     raise the logits of frequent tokens, so only the middle directions of a vector x are kept. The new vector is
-    x V[:, l:r] with r - l = d / tau. With `reduce = false`, it is the projection x V[:, l:r] V[:, l:r]^T, which
-    has the same inner products.
+    x V[:, l:r] with r - l = d / tau.
 
     W may be tied to the input embedding. It does not include the gain of the model's norm before it. The sign of
     each direction is chosen so that its largest component is positive.
@@ -42,8 +41,6 @@ class EmbedFilter(Transform):
     """The number l: how many directions are left out among those with the largest singular values. By default, it
     is half of the number of all directions that are left out, so that the middle ones are kept. The paper uses
     128 for Mistral-7B."""
-    reduce: bool = True
-    """Whether the new vectors have the width d / tau. If false, they are projections of the width d."""
 
     def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
@@ -67,10 +64,7 @@ class EmbedFilter(Transform):
             ModelError: if `width` is too small for `tau` and `first`.
         """
         first, last = self._kept(width)
-        if self.reduce:
-            return last - first
-
-        return width
+        return last - first
 
     def fit(
         self, vectors: NDArray[np.float32], backbone: BuiltBackbone
@@ -78,12 +72,12 @@ class EmbedFilter(Transform):
         """Return a mean of zeros, and the matrix by which vectors are multiplied.
 
         Raises:
-            ModelError: if the backbone has no output embedding, or if this embedding has another width than the
-                vectors, or has NaN or infinity.
+            ModelError: if the output embedding has another width than the vectors, or has NaN or infinity.
         """
         import numpy as np
 
-        width, embedding = vectors.shape[1], _output_embedding(backbone)
+        width = vectors.shape[1]
+        embedding: NDArray[np.float32] = backbone.output_embedding()
         if embedding.shape[1] != width:
             raise ModelError(
                 f"the transform `embed-filter` is given vectors that are {width} wide, and the rows of the "
@@ -108,10 +102,7 @@ class EmbedFilter(Transform):
         # The sign of an eigenvector is arbitrary, and is set so that the largest component is positive.
         largest = np.abs(directions).argmax(axis=0, keepdims=True)
         directions = directions * np.sign(np.take_along_axis(directions, largest, 0))
-        if self.reduce:
-            return np.zeros(width), directions
-
-        return np.zeros(width), directions @ directions.T
+        return np.zeros(width), directions
 
     def _kept(self, width: int) -> tuple[int, int]:
         """Return the numbers l and r for vectors of this width. Raises `ModelError` if they do not fit."""
@@ -127,17 +118,3 @@ class EmbedFilter(Transform):
             )
 
         return first, first + count
-
-
-def _output_embedding(backbone: BuiltBackbone) -> NDArray[np.float32]:
-    """Return a backbone's output embedding `(tokens, width)`. Raises `ModelError` if it gives none."""
-    try:
-        embedding: NDArray[np.float32] = backbone.output_embedding()
-    except NotImplementedError as error:
-        raise ModelError(
-            f"the backbone of `{type(backbone).__module__}` does not give its output embedding "
-            "(`BuiltBackbone.output_embedding`), which the transform `embed-filter` needs; use "
-            "another backbone"
-        ) from error
-
-    return embedding

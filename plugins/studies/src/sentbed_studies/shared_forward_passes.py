@@ -166,11 +166,9 @@ class SharedPass:
         if together is None:
             return {}
 
-        # The engine hashes the weights of the backbone once for all encoders.
-        weights = together.fingerprints() or [None] * (len(self.others) + 1)
         spaces = {}
-        for other, digest in zip(self.others, weights[1:], strict=True):
-            space = fingerprint_of(other, digest)
+        for other in self.others:
+            space = fingerprint_of(other)
             if space is not None and space != self.space:
                 spaces[space] = other
         return spaces

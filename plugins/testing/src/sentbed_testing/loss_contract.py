@@ -92,12 +92,13 @@ class LossContract(ModuleContract):
 
     def first_step(
         self,
+        component: Loss,
         module: Any,
         inputs: Inputs,
     ) -> LossOutput:
         """Return the output of the first step."""
         state = []
-        if hasattr(module, "initial_state"):
+        if "state" in component.needs:
             state.append(module.initial_state())
 
         output = module(inputs, *state)
@@ -117,7 +118,7 @@ class LossContract(ModuleContract):
     ) -> None:
         """It returns a finite float32 scalar and detached scalar metrics, whatever the size of the batch."""
         inputs = self.inputs(component, rows, takes=takes)
-        output = self.first_step(module, inputs)
+        output = self.first_step(component, module, inputs)
 
         assert output.loss.shape == ()
         assert output.loss.dtype == torch.float32
@@ -134,7 +135,7 @@ class LossContract(ModuleContract):
         module: Any,
     ) -> None:
         """A loss that needs a `state` returns detached tensors with the names and shapes of `initial_state()`."""
-        state = self.first_step(module, self.inputs(component)).state
+        state = self.first_step(component, module, self.inputs(component)).state
         if "state" not in component.needs:
             assert state is None
             return
@@ -162,6 +163,6 @@ class LossContract(ModuleContract):
             if value.ndim:
                 reordered[name] = value[[3, 0, 4, 2, 1]]
 
-        loss = self.first_step(module, inputs).loss
+        loss = self.first_step(component, module, inputs).loss
 
-        assert_close(self.first_step(module, reordered).loss, loss)
+        assert_close(self.first_step(component, module, reordered).loss, loss)

@@ -60,7 +60,7 @@ class BuiltIntervention:
         if needs_auxiliary and auxiliary is None:
             raise ModelError(
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
-                "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
+                "neither training nor this runtime gives; encode with `cpu` or `cuda`"
             )
 
         auxiliary_states: dict[Place, Tensor] = {}

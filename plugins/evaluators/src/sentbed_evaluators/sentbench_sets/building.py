@@ -60,6 +60,7 @@ def build_sets(
     sizes = source.sizes
     if limit is not None:
         sizes = Sizes(*(min(size, limit) for size in attrs.astuple(sizes)))
+
     pair_seed = derive(seed, task, "pairs")
     contrast_seed = derive(seed, task, "contrast")
 
@@ -129,6 +130,7 @@ def _candidates(rows: Iterable[Row], seed: int) -> Iterator[_Candidate]:
             is_blank = is_blank or not row.right.strip()
         if is_blank:
             continue
+
         identity = _digest(row.identity, seed)
         yield _Candidate(row, identity, _digest(row.text, seed), identity in seen)
         seen.add(identity)
@@ -165,6 +167,7 @@ class _Pool:
             if isinstance(row, Choice):
                 self._right_of_text[row.text].add(row.right)
                 continue
+
             row_class = row.numbering, row.label
             self._texts_of_class[row_class].append(row.text)
             self._rows_of_numbering[row.numbering].append(row)
@@ -175,6 +178,7 @@ class _Pool:
         if isinstance(row, Choice):
             yield row.right
             return
+
         for text in self._draw(self._texts_of_class[row.numbering, row.label]):
             if text != row.text:
                 yield text
@@ -189,6 +193,7 @@ class _Pool:
             for other in self._draw(self._rows_of_numbering[row.numbering]):
                 if classes.isdisjoint(self._classes_of_text[other.text]):
                     yield other.text
+
             return
 
         not_wrong = {row.text, *self._right_of_text[row.text]}
@@ -196,7 +201,9 @@ class _Pool:
             for text in self._draw(row.wrong):
                 if text.strip() and text not in not_wrong:
                     yield text
+
             return
+
         for choice in self._draw(self.rows):
             assert isinstance(choice, Choice)
             if choice.right not in not_wrong and choice.text != row.text:
@@ -206,6 +213,7 @@ class _Pool:
         """Yield `_DRAWS` random candidates, then every candidate once."""
         for _ in range(_DRAWS):
             yield candidates[self.rng.randrange(len(candidates))]
+
         start = self.rng.randrange(len(candidates))
         yield from candidates[start:]
         yield from candidates[:start]
@@ -216,6 +224,7 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
     pairs = min(sizes.pairs, 2 * rows)
     if pairs == sizes.pairs:
         return sizes
+
     train = sizes.train * pairs // sizes.pairs
     valid = sizes.valid * pairs // sizes.pairs
     return attrs.evolve(
@@ -252,8 +261,10 @@ def build_pairs(
                 row = rows[k * len(rows) // sizes.pairs]
                 label = 1 if k % 2 == 0 else 0
                 pairs += _pair(row, label, split, pool, split_of_pair)
+
         pairs_by_split[split] = _balanced(pairs, rng)
         start = end
+
     return pairs_by_split
 
 
@@ -292,6 +303,7 @@ def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
             surplus[label] -= 1
         else:
             kept.append(pair)
+
     return kept
 
 
@@ -304,6 +316,7 @@ def build_contrast(rows: Sequence[Row], seed: int) -> list[Triple]:
         wrong = _first_other(pool.wrong(row), {row.text, right})
         if right is not None and wrong is not None:
             triples.append((row.text, right, wrong))
+
     return triples
 
 
@@ -312,4 +325,5 @@ def _first_other(texts: Iterable[str], excluded: Collection[str | None]) -> str 
     for text in texts:
         if text not in excluded:
             return text
+
     return None

@@ -74,6 +74,7 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
                 path,
                 line,
             )
+
         right = choices.pop(key)
         yield Choice(stem, right, tuple(choices.values()))
 
@@ -115,6 +116,7 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
             short, long, line = path, other, original
             if original is None:
                 short, long, line = other, path, modern
+
             raise DataError(
                 f"the file has {line[0] - 1} lines, but `{long.name}` has more; "
                 f"lines must be aligned, download both files again",
@@ -133,11 +135,13 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
                 path,
                 line,
             )
+
         labels = []
         for label in row[1].split(","):
             labels.append(
                 _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line)
             )
+
         if len(labels) == 1:
             yield Labelled(row[0], labels[0])
 
@@ -160,9 +164,11 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
                 path,
                 line,
             )
+
         lowest, numbering = 0, path.name
         if columns == 3:
             lowest, numbering = 1, "native"
+
         label = _whole_number(row[0], lowest, _DBPEDIA_CLASSES, "the class", path, line)
         yield Labelled(row[-1], label, numbering)
 

@@ -163,9 +163,7 @@ class SourceFiles:
 
 def data_directory(data_dir: str | None) -> Path:
     """Return the directory that holds the folders of the sources; raises `DataError` if none is known."""
-    return data_directories.data_directory(
-        data_dir, known_collection("dbpedia").places[0], "dbpedia"
-    )
+    return data_directories.data_directory(data_dir, "dbpedia")
 
 
 def find_files(base: Path, task: str) -> SourceFiles:
@@ -182,6 +180,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
                 pairs = tuple(files[pattern] for pattern in layout.pairs)
                 contrast = tuple(files[pattern] for pattern in layout.contrast)
                 return SourceFiles(task, pairs, contrast, tuple(files.values()))
+
             first_problem = first_problem or (folder, missing)
 
     assert first_problem is not None
@@ -189,6 +188,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
     more = ""
     if len(missing) > 1:
         more = f" and {len(missing) - 1} more"
+
     raise DataError(
         f"task `{task}` needs `{missing[0]}`{more}, missing in `{folder}`; put the files there "
         f"({collection.how_to_get}), or leave the task out (`skip_missing = true`)"
@@ -205,10 +205,12 @@ def _files_of_layout(folder: Path, layout: Layout) -> tuple[dict[str, Path], lis
         if not matching:
             missing.append(pattern)
             continue
+
         files[pattern] = matching[0]
         for part, replacement in layout.beside.items():
             name = matching[0].name.replace(part, replacement)
             beside[name] = matching[0].with_name(name)
             if not beside[name].is_file():
                 missing.append(name)
+
     return files | beside, missing

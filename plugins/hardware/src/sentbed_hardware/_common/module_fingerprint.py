@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,40 +24,24 @@ ORIGIN = (
 )
 """Settings of transformers that describe where a model comes from, and are not hashed."""
 
-Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
-"""`id` of a tensor -> the tensor and its `_digest`. The tensor is kept alive so that its `id` is not reused."""
 
-
-def fingerprint(
-    module: nn.Module,
-    how: object,
-    hashed: Hashed | None = None,
-) -> str | None:
+def fingerprint(module: nn.Module, how: object) -> str | None:
     """Return a hash of a module's weights and buffers, of the module as torch prints it, of its models'
     configurations, and of `how`.
 
     `how` is a value for JSON that holds what else the vectors depend on, such as the precision. Returns None if a
     weight is not in memory.
-
-    `hashed` is a cache, to which the hash of each weight is added. It may be passed to calls for several
-    modules that share weights, as long as these weights do not change.
     """
     tensors = dict(weights_of(module))
     tensors.update(module.named_buffers())
     if any(tensor.is_meta for tensor in tensors.values()):
         return None
 
-    if hashed is None:
-        hashed = {}
-    # A tensor may have several names, and is hashed once.
-    new = {id(value): value for value in tensors.values() if id(value) not in hashed}
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # Hashing releases the GIL.
-        digests = list(pool.map(_digest, new.values()))
-    for tensor, digest in zip(new.values(), digests, strict=True):
-        hashed[id(tensor)] = tensor, digest
+        digests = pool.map(_digest, tensors.values())
+    weights = dict(zip(tensors, digests, strict=True))
 
-    weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
     versions = [torch.__version__, version("transformers")]
     parts = [weights, repr(module), _configurations(module), versions, how]
     content = json.dumps(parts, sort_keys=True, default=str)

@@ -13,25 +13,19 @@ takes, so that the GPU never waits for a launch.
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import BuiltBackbone, TokenBatch
-from torch import Tensor
+from sentbed.protocols import BuiltBackbone
 
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
-from sentbed_hardware.engine_parts.component_output_checks import Vectors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.torchrun_environment import is_member
-
-AHEAD = 2
-"""Number of batches that may wait for the GPU while the host prepares the next one."""
 
 LARGEST_BUDGET, SMALLEST_BUDGET = 2**17, 2**12
 """The largest and the smallest number of tokens per batch that `budget` returns."""
@@ -44,66 +38,17 @@ SHARE_OF_MEMORY = 8
 """A batch may take about 1 / SHARE_OF_MEMORY of the GPU's memory."""
 
 
-class CudaEncoder(TorchEncoder):
-    """An encoder whose GPU computes a batch while the host prepares the next ones."""
-
-    asynchronous = True
-
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
-        """Yield the vectors of each batch, while the GPU computes the next ones."""
-        if self.processes.world > 1:
-            yield from map(self.encode, batches)
-            return
-
-        started: deque[tuple[Tensor, Any, TokenBatch]] = deque()
-        for batch in batches:
-            vectors, event = self._start(batch)
-            started.append((vectors, event, batch))
-            if len(started) > AHEAD:
-                yield self._finish(*started.popleft())
-
-        while started:
-            yield self._finish(*started.popleft())
-
-    def _start(self, batch: TokenBatch) -> tuple[Tensor, Any]:
-        """Start to encode a batch; return a host tensor, and the CUDA event after which it has the vectors."""
-        vectors = self.vectors(batch)
-        if vectors.device.type != "cuda":
-            return vectors, None
-
-        # Only a copy into pinned memory is asynchronous.
-        host = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
-        host.copy_(vectors, non_blocking=True)
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(vectors.device))
-        return host, event
-
-    def _finish(
-        self,
-        vectors: Tensor,
-        event: Any,
-        batch: TokenBatch,
-    ) -> Vectors:
-        """Wait for the vectors of a started batch, check them and return them."""
-        if event is not None:
-            event.synchronize()
-        return self.checked(vectors.numpy(), batch)
-
-
 class CudaEngine(TorchEngine):
     """An engine on a GPU. If `token_budget` is None, it follows from the GPU and the encoders; see `budget`."""
-
-    encoder_class = CudaEncoder
 
     def __init__(
         self,
         device: torch.device,
         dtype: torch.dtype,
-        compile: bool,
         facts: Mapping[str, Any],
         token_budget: int | None = None,
     ) -> None:
-        super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
+        super().__init__(device, dtype, facts, token_budget or LARGEST_BUDGET)
         self.derives_budget = token_budget is None
         # Runs of a study share a process, and `counters` returns the peak memory of a single run.
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -55,24 +55,17 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
 class TorchEngine(TrainingEngine):
     """An engine on one device, or on one device of each process. `describe` returns `facts`."""
 
-    encoder_class: type[TorchEncoder] = TorchEncoder
-
     def __init__(
         self,
         device: torch.device,
         dtype: torch.dtype,
-        compile: bool,
         facts: Mapping[str, Any],
         token_budget: int = TOKEN_BUDGET,
     ) -> None:
         self.device = device
-        self.placement = Placement(device, dtype, compile)
+        self.placement = Placement(device, dtype)
         self.batch_size = BatchSize(token_budget)
         self.processes = Processes()
-        self.compilations_before = 0
-        """Compilations of this process before this engine's: runs of a study share a process."""
-        if compile:
-            self.compilations_before = len(_seconds_of_compilations())
         self.facts = facts
         self.report: Say = logging.getLogger("sentbed").warning
 
@@ -98,18 +91,13 @@ class TorchEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the GPU's peak memory in GiB, number and seconds of compilations, in this process."""
-        counters: dict[str, float] = {}
-        if self.device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(self.device)
-            counters["device_memory_gib"] = peak / 2**30
+        """Return the GPU's peak memory in GiB, in this process."""
+        if self.device.type != "cuda":
+            return {}
 
-        if self.placement.compile:
-            seconds = _seconds_of_compilations()[self.compilations_before :]
-            counters["compiled_shapes"] = len(seconds)
-            counters["compile_seconds"] = sum(seconds)
-
-        return counters
+        return {
+            "device_memory_gib": torch.cuda.max_memory_allocated(self.device) / 2**30
+        }
 
     @in_all_processes
     def seed(self, seed: int) -> None:
@@ -143,7 +131,7 @@ class TorchEngine(TrainingEngine):
         # A backbone that is spread over several devices stays there.
         dispatched = backbone.dispatched
         placement = self.placement
-        try:
+        with placement.fitting():
             if self.processes.sharded:
                 shard(module.backbone, self.processes, placement.dtype)
                 dispatched = True
@@ -152,14 +140,8 @@ class TorchEngine(TrainingEngine):
                     part.to(self.device)
             else:
                 module.to(self.device)
-        except torch.OutOfMemoryError as error:
-            raise RunError(
-                f"the weights do not fit into {placement.memory}; set a smaller type "
-                '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
-                'GPUs (`device_map = "auto"`)'
-            ) from error
 
-        return self.encoder_class(
+        return TorchEncoder(
             placement, self.batch_size, self.processes, self.say, backbone, module
         )
 
@@ -167,9 +149,3 @@ class TorchEngine(TrainingEngine):
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Return a trainer of the encoders that are named in `training.towers`."""
         return TorchTrainer(self.placement, self.processes, encoders, training)
-
-
-def _seconds_of_compilations() -> list[float]:
-    """Return the seconds of each compilation of this process so far."""
-    metrics = torch._dynamo.utils.compilation_time_metrics
-    return metrics.get("_compile.compile_inner", [])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import torch
 from sentbed import RunError
@@ -17,12 +15,11 @@ from sentbed.protocols import (
     Module,
     RaggedVectors,
     TokenBatch,
-    TokenVectors,
+    TokenStates,
 )
 from sentbed_common import processor_capabilities
 from torch import Tensor, nn
 
-from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -32,14 +29,12 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     require_finite,
     require_finite_weights,
 )
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, InferenceModule
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 from sentbed_hardware.engine_parts.process_group import Processes
 
-LENGTH_BUCKET = 16
-"""In compiled encoding, the length of a batch is padded to a multiple of this number."""
-ROWS_BUCKET = 8
-"""In compiled encoding, the rows of a batch are padded to this number times a power of 2."""
+AHEAD = 2
+"""Number of batches that may wait for a GPU while the host prepares the next one."""
 
 
 class TorchEncoder(ModuleEncoder):
@@ -66,14 +61,13 @@ class TorchEncoder(ModuleEncoder):
         self.processes = processes
         """The processes that have a copy or a shard of this encoder."""
         self.say = say
-        # Core reads `shares_prefix` and `asynchronous` when it prepares batches. Neither a compiled nor a sharded
-        # backbone can cache the states of a prefix that texts share.
-        traced_or_sharded = placement.compile or processes.sharded
-        self.shares_prefix = backbone.shares_prefix and not traced_or_sharded
-        self._replica: Module | None = None
-        """The module for encoding, with a copy of the weights. None before it is made, and after training."""
-        if processes.world > 1:
-            self.asynchronous = False
+        # Core reads `shares_prefix` and `asynchronous` when it prepares batches. A sharded backbone cannot cache
+        # the states of a prefix that texts share.
+        self.shares_prefix = backbone.shares_prefix and not processes.sharded
+        self.asynchronous = placement.device.type == "cuda" and processes.world == 1
+        self._copied_backbone: Module | None = None
+        """The backbone with a copy of the weights, in the engine's precision; None before the first batch, and
+        after training."""
 
     def encode(self, batch: TokenBatch) -> Any:
         """Return sentence vectors `(batch, width)`, or the token vectors of each text.
@@ -83,7 +77,7 @@ class TorchEncoder(ModuleEncoder):
         if self.module.output == "tokens":
             return self._encode_tokens(batch)
         if not self.processes.leads:
-            return self.checked(self.vectors(batch).cpu().numpy(), batch)
+            return self._checked(self.vectors(batch).cpu().numpy(), batch)
 
         # This is the first of several processes: it sends the call to all, and gathers their shares. During the
         # call, `leads` is False, so when `_encode_share` calls `encode`, it takes the branch above.
@@ -102,35 +96,41 @@ class TorchEncoder(ModuleEncoder):
         first = self.processes.rank
         if first >= rows:
             first = 0
-        share = batch.select(np.arange(first, rows, self.processes.world))
-        if self.processes.sharded:
-            return self._encode_sharded(share)
+        return self.encode(batch.select(np.arange(first, rows, self.processes.world)))
 
-        return self.encode(share)
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Any]:
+        """Yield the result of `encode` for each batch, while a GPU computes the next ones."""
+        if not self.asynchronous:
+            yield from map(self.encode, batches)
+            return
 
-    def _encode_sharded(self, batch: TokenBatch) -> Vectors:
-        """Return the vectors of a batch, computed with the sharded weights, without a copy of them."""
-        module = self.module.eval()
-        placement = self.placement
-        # An intervention may run a second prompt of each text (the auxiliary prompt) through the first blocks
-        # only, and FSDP needs all blocks to be called.
-        plain = attrs.evolve(batch, auxiliary=None)
-        tensors, keywords = placement.arguments(plain)
-        try:
-            # In inference mode, FSDP would gather weights that later training cannot use.
-            with torch.no_grad():
-                with placement.autocast():
-                    states = module.backbone(*tensors, **keywords)
-                vectors: Vectors = module.finish(states, cut=True).cpu().numpy()
-        except torch.OutOfMemoryError as error:
-            tokens = batch.input_ids.size
-            raise RunError(
-                f"a batch of {tokens:,} tokens does not fit into {placement.memory} of a process; set "
-                f"`token_budget = {max(1, tokens // 2)}` in the runtime"
-            ) from error
+        started: deque[tuple[Tensor, Any, TokenBatch]] = deque()
+        for batch in batches:
+            vectors, copied = self._start(batch)
+            started.append((vectors, copied, batch))
+            if len(started) > AHEAD:
+                yield self._finish(*started.popleft())
 
-        # The part that gives NaN is not searched for: all processes would have to take part in the search.
-        return require_finite(vectors, batch, lambda _: "")
+        while started:
+            yield self._finish(*started.popleft())
+
+    def _start(self, batch: TokenBatch) -> tuple[Tensor, Any]:
+        """Start to encode a batch; return a host tensor, and the CUDA event after which it has the vectors."""
+        vectors = self.vectors(batch)
+        if vectors.device.type != "cuda":
+            return vectors, None
+
+        # torch allocates pinned memory for such a copy, so that it is asynchronous.
+        host = vectors.to("cpu", non_blocking=True)
+        copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        copied.record(torch.cuda.current_stream(vectors.device))
+        return host, copied
+
+    def _finish(self, vectors: Tensor, copied: Any, batch: TokenBatch) -> Vectors:
+        """Wait for the vectors of a started batch, check them and return them."""
+        if copied is not None:
+            copied.synchronize()
+        return self._checked(vectors.numpy(), batch)
 
     def _encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the token vectors of each text."""
@@ -143,11 +143,11 @@ class TorchEncoder(ModuleEncoder):
         if not np.isfinite(tokens.rows).all():
             # The check takes one vector per text. A sum is not finite if one of the numbers is not.
             sums = np.array([text.sum() for text in texts])
-            self.checked(sums[:, None], batch)
+            self._checked(sums[:, None], batch)
 
         return tokens
 
-    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
+    def _checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors of a batch if they are finite.
 
         Raises:
@@ -157,8 +157,12 @@ class TorchEncoder(ModuleEncoder):
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
         """Return the first part that gives NaN or infinity for a batch; "" if none does."""
+        if self.processes.sharded:
+            # All processes would have to take part in the search.
+            return ""
+
         tensors, keywords = self.placement.arguments(batch)
-        return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
+        return origin_of_nan(self.module, self.copied_backbone(), tensors, keywords)
 
     def vectors(self, batch: TokenBatch) -> Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
@@ -168,9 +172,13 @@ class TorchEncoder(ModuleEncoder):
         """Encode a batch in as many parts as the memory requires; return the output for each, in order."""
         rows = len(batch.input_ids)
         most = self.batch_size.most_tokens
-        if most is None or rows == 1 or batch.input_ids.size <= most:
+        if rows == 1 or self.processes.sharded:
+            with self.placement.fitting():
+                return [self._forward(batch)]
+
+        if most is None or batch.input_ids.size <= most:
             try:
-                return [self._forward(self.replica(), batch)]
+                return [self._forward(batch)]
             except torch.OutOfMemoryError:
                 # The error holds references to large tensors. They are freed only after this block.
                 pass
@@ -180,65 +188,54 @@ class TorchEncoder(ModuleEncoder):
         first_half = self._parts(batch.select(slice(middle)))
         return first_half + self._parts(batch.select(slice(middle, None)))
 
-    def replica(self) -> Module:
-        """Return the module for encoding. It has a copy of the weights, in the engine's precision."""
-        if self._replica is None:
-            self._replica = self._build_replica()
-
-        return self._replica
-
     def _halve_batch_size(self, batch: TokenBatch) -> None:
-        """Limit batches to half of this one, because it did not fit into memory.
-
-        Raises:
-            RunError: if the batch has a single row.
-        """
-        rows, length = batch.input_ids.shape
-        memory = self.placement.memory
-
-        if rows == 1:
-            raise RunError(
-                f"a single text of {length} tokens does not fit into {memory} beside the weights; set a "
-                'smaller `max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other '
-                "programs"
-            )
-
+        """Let later batches have at most half of the tokens of a batch that did not fit, and say so."""
         torch.cuda.empty_cache()
-        size = self.batch_size
+        rows, length = batch.input_ids.shape
         most = (rows + 1) // 2 * length
+        size = self.batch_size
         size.most_tokens = most
         size.token_budget = min(size.token_budget, most * self.processes.world)
         self.say(
-            f"a batch of {rows * length:,} tokens did not fit into {memory}; going on with {most:,}"
+            f"a batch of {rows * length:,} tokens did not fit into {self.placement.memory}; going on with "
+            f"{most:,}"
         )
 
-    def _build_replica(self) -> Module:
-        """Build the module for encoding. Raises `RunError` if it does not fit into memory."""
-        require_finite_weights(self.module)
-        placement = self.placement
-        try:
-            return self.module.inference(
-                self.backbone, placement.dtype, placement.compile
-            )
-        except torch.OutOfMemoryError as error:
-            raise RunError(
-                f"encoding uses a copy of the weights, and it does not fit into {placement.memory} beside the "
-                'weights; set `dtype = "bf16"` in the backbone, then no copy is made'
-            ) from error
+    def _forward(self, batch: TokenBatch) -> Any:
+        """Return the output of the encoder for a batch."""
+        tensors, keywords = self.placement.arguments(batch)
+        if self.processes.sharded:
+            # In inference mode, FSDP would gather weights that later training cannot use.
+            self.module.eval()
+            with torch.no_grad():
+                with self.placement.autocast():
+                    states = self.module.backbone(*tensors, **keywords)
+                return self._output(states)
 
-    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
-        """Return the output of the module for encoding, without the rows of padding."""
-        rows = len(batch.input_ids)
-        if self.placement.compile:
-            pad_id = self.backbone.tokenizer.pad_id
-            batch = _bucketed(batch, pad_id, self.backbone.max_length)
-
+        backbone = self.copied_backbone()
         with torch.inference_mode():
-            tensors, keywords = self.placement.arguments(batch)
-            vectors = replica(*tensors, **keywords)
-            if isinstance(vectors, TokenVectors):
-                return vectors
-            return vectors[:rows].to(torch.float32)
+            return self._output(backbone(*tensors, **keywords))
+
+    def _output(self, states: TokenStates) -> Any:
+        """Return vectors of token states, `(batch, width)`, or the vectors of tokens."""
+        if self.module.training:
+            self.module.eval()
+        return self.module.finish(states, cut=True)
+
+    def copied_backbone(self) -> Module:
+        """Return the backbone for encoding, with a copy of the weights in the engine's precision."""
+        if self._copied_backbone is None:
+            require_finite_weights(self.module)
+            with self.placement.fitting():
+                self._copied_backbone = self.backbone.inference(
+                    self.module.backbone, self.placement.dtype
+                )
+
+        return self._copied_backbone
+
+    def weights_changed(self) -> None:
+        """Drop the copy of the weights, since the weights have changed."""
+        self._copied_backbone = None
 
     def fingerprint(self) -> str | None:
         """Return a hash of all weights, and of the settings with which vectors are computed.
@@ -248,15 +245,10 @@ class TorchEncoder(ModuleEncoder):
         if self.processes.sharded:
             return None
 
-        return self._fingerprint({})
-
-    def _fingerprint(self, hashed: Hashed) -> str | None:
-        """Return the fingerprint; `hashed` caches the hashes of weights, see `module_fingerprint`."""
         placement = self.placement
         settings = [
             str(placement.dtype),
             placement.device.type,
-            placement.compile,
             torch.get_float32_matmul_precision(),
         ]
         # Vectors depend on the processor and the GPU, and machines of different kinds may share a cache of
@@ -266,16 +258,15 @@ class TorchEncoder(ModuleEncoder):
         for name, value in sorted(processor_capabilities().items()):
             settings.append(f"{name} {value}")
 
-        return self.module.fingerprint(settings, hashed)
+        return self.module.fingerprint(settings)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
         """Return an encoder whose vectors are those of this encoder and of `others`, concatenated.
 
         It computes the backbone once for all. Returns None if the encoders differ in backbone or engine, if one
-        of them gives token vectors, or if there are several processes. It also returns None if the backbone is
-        compiled: a compiler may then add in another order, and the last bits of vectors would differ.
+        of them gives token vectors, or if there are several processes.
         """
-        if self.placement.compile or self.processes.world > 1:
+        if self.processes.world > 1:
             return None
 
         for other in (self, *others):
@@ -316,22 +307,11 @@ class TorchEncoder(ModuleEncoder):
         """
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
-        other = self._of(module)
-        other._replica = None
-        if isinstance(self._replica, InferenceModule):
-            other._replica = InferenceModule(module.eval(), self._replica.backbone)
-        return other
-
-    def weights_changed(self) -> None:
-        """Drop the module for encoding, since the weights have changed."""
-        self._replica = None
+        return self._of(module)
 
 
 class SeveralEncoders(TorchEncoder):
-    """Encoders with the same backbone, as one encoder whose vectors are theirs, concatenated.
-
-    The backbone of the first encoder's replica computes the token states for all.
-    """
+    """Encoders with the same backbone, as one encoder whose vectors are theirs, concatenated."""
 
     def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
         first = encoders[0]
@@ -346,19 +326,15 @@ class SeveralEncoders(TorchEncoder):
         self.encoders = encoders
         self.width = sum(encoder.width for encoder in encoders)
 
-    def replica(self) -> Module:
-        """Return the first encoder's replica. Give the others replicas with the same copy of the backbone."""
-        first = self.encoders[0].replica()
+    def copied_backbone(self) -> Module:
+        """Return the first encoder's copy of the backbone, which the others then have too."""
+        backbone = self.encoders[0].copied_backbone()
         for encoder in self.encoders:
-            if encoder.module.training:
-                encoder.module.eval()
-            replica = encoder._replica
-            if getattr(replica, "backbone", None) is not first.backbone:
-                encoder._replica = InferenceModule(encoder.module, first.backbone)
+            encoder._copied_backbone = backbone
 
-        return first
+        return backbone
 
-    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
+    def _checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors without a check, since NaN in one encoder must not stop the others."""
         return vectors
 
@@ -372,27 +348,7 @@ class SeveralEncoders(TorchEncoder):
             f"{len(self.encoders)} encoders at once; encode with one at a time"
         )
 
-    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
-        others = [encoder.module for encoder in self.encoders[1:]]
-        return super()._forward(partial(replica, beside=others), batch)
-
-    def fingerprints(self) -> list[str | None]:
-        """Return the fingerprint of each encoder. The weights of the backbone are hashed only once."""
-        hashed: Hashed = {}
-        return [encoder._fingerprint(hashed) for encoder in self.encoders]
-
-
-def _bucketed(
-    batch: TokenBatch,
-    pad_id: int,
-    longest: int,
-) -> TokenBatch:
-    """Pad a batch to one of few shapes, and give it a mask, since each shape has to be compiled."""
-    rows, length = batch.input_ids.shape
-    doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
-    rows_of_bucket = ROWS_BUCKET * 2**doublings
-    length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
-    # The second prompt of each text (the auxiliary prompt) has another length than the first. With it, each pair
-    # of lengths would be a shape.
-    plain = attrs.evolve(batch, auxiliary=None)
-    return plain.widened(rows_of_bucket, length_of_bucket, pad_id)
+    def _output(self, states: TokenStates) -> Tensor:
+        """Return the vectors of each encoder, side by side."""
+        vectors = [encoder._output(states) for encoder in self.encoders]
+        return torch.cat(vectors, -1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import attrs
 import torch
 from numpy.typing import NDArray
+from sentbed import RunError
 from sentbed.protocols import TokenBatch
 from torch import Tensor
 
@@ -25,8 +27,6 @@ class Placement:
     device: torch.device
     dtype: torch.dtype
     """The precision in which backbones compute."""
-    compile: bool = False
-    """Whether backbones are compiled by `torch.compile`."""
 
     def autocast(self) -> torch.autocast:
         """Return a context in which a backbone with fp32 weights computes in `dtype`."""
@@ -62,6 +62,18 @@ class Placement:
         if batch.auxiliary is not None:
             keywords["auxiliary"] = self.tensors(batch.auxiliary)
         return positional, keywords
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """While active, turn torch's error that the device is out of memory into a `RunError`."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"weights and batch do not fit into {self.memory}; set a smaller `micro_batch` or `max_length`, "
+                '`precision = "bf16"` in the runtime, `dtype = "bf16"`, `quantization = "nf4"` or `lora` in the '
+                'backbone, or spread the weights over several GPUs (`device_map = "auto"`, `parallel = "fsdp"`)'
+            ) from error
 
     @property
     def memory(self) -> str:

@@ -66,10 +66,6 @@ class Tower:
             if parameter.requires_grad:
                 self.parameters[f"{name}.{key}"] = parameter
 
-        self.backbone = module.backbone
-        if placement.compile:
-            self.backbone = torch.compile(module.backbone, dynamic=True)
-
     @property
     def buffers(self) -> dict[str, Tensor]:
         """The module's persistent buffers, under the names `TOWER.NAME`."""
@@ -104,11 +100,10 @@ class Tower:
         placement = self.placement
         tensors, keywords = self._arguments(tokens, rows)
         faster: AbstractContextManager[Any] = nullcontext()
-        # A compiler generates its own code for dropout and attention.
-        if placement.device.type == "cpu" and not placement.compile:
+        if placement.device.type == "cpu":
             faster = CpuDropoutAndAttention()
         with placement.autocast(), faster:
-            states = self.backbone(*tensors, **keywords)
+            states = self.module.backbone(*tensors, **keywords)
 
         return self.module.finish(states, cut=False)
 
@@ -205,14 +200,12 @@ class BatchVectors:
         self.with_activations: list[Tensor] = []
         """The vectors of each pass, which hold its activations; empty with `recompute`."""
 
-        # A compiler makes different graphs with and without gradient, and their dropout may differ. So a compiled
-        # pass is computed with gradient both times.
-        records = not recompute or tower.placement.compile
         casts: AbstractContextManager[Any] = nullcontext()
         if not recompute:
             casts = tower.shared_casts()
+        records = not recompute and torch.is_grad_enabled()
         parts = []
-        with casts, torch.set_grad_enabled(records and torch.is_grad_enabled()):
+        with casts, torch.set_grad_enabled(records):
             for rows in self.passes:
                 if recompute:
                     self.generator_states.append(generator_states())

@@ -56,7 +56,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     learning_rate,
     origin_outside_encoders,
 )
-from sentbed_hardware.engine_parts.parameter_settings import loss_parameter_settings
+from sentbed_hardware.engine_parts.loss_learning_rates import rate_factors
 from sentbed_hardware.engine_parts.process_group import Processes
 from sentbed_hardware.engine_parts.state_files import (
     read_state,
@@ -115,13 +115,9 @@ class TorchTrainer(Trainer):
         self.optimized = self._for_optimizer()
         """Name in `parameters` -> the parameter as the optimiser gets it; see `_for_optimizer`."""
 
-        component = training.optimizer
-        optimizer = component.build(list(self.optimized.items()))
-        self.optimizer = optimizer
-        settings = loss_parameter_settings(self.loss, training.loss)
-        self.rate_factors = separate(
-            self.optimizer, self.optimized, settings, component
-        )
+        self.optimizer = training.optimizer.build(list(self.optimized.items()))
+        factors = rate_factors(self.loss, training)
+        self.rate_factors = separate(self.optimizer, self.optimized, factors)
         """Multiplier of the learning rate for each parameter group of the optimiser."""
 
         self.scaler = self._gradient_scaler()
@@ -235,10 +231,8 @@ class TorchTrainer(Trainer):
         for group, factor in zip(groups, self.rate_factors, strict=True):
             group["lr"] = rate * factor
 
-        try:
+        with self.placement.fitting():
             output = self._backward(columns)
-        except torch.OutOfMemoryError as error:
-            raise RunError(self._memory_advice(columns)) from error
 
         self._sum_gradients()
 
@@ -264,23 +258,6 @@ class TorchTrainer(Trainer):
             metrics[name] = float(value)
 
         return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
-
-    def _memory_advice(self, columns: Columns) -> str:
-        """Return the message for a step that does not fit into memory."""
-        rows = 1
-        for tokens in columns.values():
-            if isinstance(tokens, TokenIds):
-                rows = max(rows, math.ceil(len(tokens) / self.processes.world))
-
-        rows = min(rows, self.training.micro_batch or rows)
-        if rows > 1:
-            remedy = f"set `micro_batch = {rows // 2}` in the stage, which gives the gradient of the whole batch"
-        else:
-            remedy = (
-                "set a smaller `max_length`, train fewer weights (`lora` or `freeze` of the backbone), or set "
-                '`precision = "bf16"`'
-            )
-        return f"a step of {rows} rows at a time does not fit into {self.placement.memory}; {remedy}"
 
     @in_all_processes
     def gradients(
@@ -470,23 +447,13 @@ class TorchTrainer(Trainer):
         return whole(norm)
 
     def _update(self) -> None:
-        """Let the optimiser change the weights.
-
-        Raises:
-            RunError: if its state, which the first step allocates, does not fit into memory.
-        """
+        """Let the optimiser change the weights."""
         replicas: AbstractContextManager[Any] = nullcontext()
         if self.mesh is not None:
             replicas = Replicas(self.mesh)
-        try:
-            with replicas:
-                self.optimizer.step()
-        except torch.OutOfMemoryError as error:
-            raise RunError(
-                f"the state of the optimizer does not fit into {self.placement.memory} beside weights and "
-                "gradients; train fewer weights (`lora` or `freeze` of the backbone), or use an optimizer with a "
-                "smaller state (`adafactor`)"
-            ) from error
+        # The first step allocates the optimiser's state.
+        with self.placement.fitting(), replicas:
+            self.optimizer.step()
 
     @in_all_processes
     def swap_average(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from sentbed.helpers import full_name
 from sentbed.protocols import (
     BuiltBackbone,
     Head,
-    Module,
     Output,
     Pooler,
     TokenStates,
@@ -26,7 +25,7 @@ from sentbed.protocols import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
+from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware._common.tensor_files import Tensors, read_tensors, write_tensors
 
 MODULES_FILE = "modules.safetensors"
@@ -35,8 +34,6 @@ BACKBONE_DIRECTORY = "backbone"
 """Name of the directory of the backbone's files, in the directory of a saved encoder."""
 FITTED_ON = "fitted_on"
 """Entry of the metadata of `MODULES_FILE`: a JSON description of the data that the transform was fitted on."""
-SHAPES = 256
-"""Largest number of batch shapes that are compiled. Batches of further shapes are computed uncompiled."""
 
 
 class EncoderModule(nn.Module):
@@ -216,10 +213,10 @@ class EncoderModule(nn.Module):
             mask_state=_in_fp32(states.mask_state),
         )
 
-    def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
+    def fingerprint(self, how: object) -> str | None:
         """Return a hash of the weights and of how they are used; see `module_fingerprint.fingerprint`."""
         # A method, since engines of other distributions do not import `_common`.
-        return fingerprint(self, how, hashed)
+        return fingerprint(self, how)
 
     def extra_repr(self) -> str:
         """Return the settings that torch prints, and that are part of the fingerprint."""
@@ -235,83 +232,29 @@ class EncoderModule(nn.Module):
 
         return weights
 
-    def inference(
-        self,
-        backbone: BuiltBackbone,
-        dtype: torch.dtype,
-        compile: bool = False,
-    ) -> Module:
-        """Return a module for encoding, with a copy of the backbone in `dtype`. Pooler and head are in fp32."""
-        self.eval()
-        copied = backbone.inference(self.backbone, dtype, traceable=compile)
-        module = InferenceModule(self, copied)
-        if not compile:
-            return module
-
-        config = torch._dynamo.config
-        config.recompile_limit = max(config.recompile_limit, SHAPES)
-        return torch.compile(module, dynamic=False)
-
-
-class TraceableEncoder(nn.Module):
-    """The module that exporters and compilers trace: it returns vectors after the head's projection.
-
-    Its arguments are token ids and mask, each int64 `(batch, length)`. It returns fp32
-    `(batch, untransformed_width)`; the transform, the choice of dimensions and the normalisation are left out.
-
-    The backbone is a copy that uses only operations known to compilers, and in which adapters are merged.
-    """
-
-    def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
-        super().__init__()
-        encoder.eval()
-        self.backbone = backbone.inference(
-            encoder.backbone, torch.float32, traceable=True
-        )
-        self.pooler, self.projection = encoder.pooler, encoder.projection
-        for part in self.backbone.modules():
-            if hasattr(part, "set_attn_implementation"):
-                part.set_attn_implementation("eager")
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return the projected vectors of a batch."""
-        states = self.backbone(input_ids, attention_mask)
-        vectors: Tensor = self.projection(self.pooler(states))
-        return vectors
-
 
 def _in_fp32(states: Tensor | None) -> Tensor | None:
     """Return optional states in fp32."""
     return None if states is None else states.float()
 
 
-class InferenceModule(nn.Module):
-    """The module for encoding: the parts of an `EncoderModule`, with a copy of its backbone."""
+def traceable(module: EncoderModule, backbone: BuiltBackbone) -> EncoderModule:
+    """Return the module that an exporter of another library traces.
 
-    def __init__(self, encoder: EncoderModule, backbone: Module) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.backbone = backbone
+    Its arguments are token ids and mask, each int64 `(batch, length)`. It returns the vectors after the head's
+    projection, fp32 `(batch, untransformed_width)`; the transform, the choice of dimensions and the normalisation
+    are left out. The backbone is a copy that uses only operations known to compilers, and in which adapters are
+    merged.
+    """
+    projecting = module.transformed().eval()
+    projecting.backbone = backbone.inference(
+        module.backbone, torch.float32, traceable=True
+    )
+    for part in projecting.backbone.modules():
+        if hasattr(part, "set_attn_implementation"):
+            part.set_attn_implementation("eager")
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        *prefix: Tensor,
-        beside: Sequence[EncoderModule] = (),
-        **keywords: Any,
-    ) -> Any:
-        """Return the vectors of a batch; the arguments up to `prefix`, and `keywords`, are the backbone's.
-
-        `beside` are encoders with the same backbone, whose vectors are appended along the width.
-        """
-        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
-        vectors = self.encoder.finish(states, cut=True)
-        if not beside:
-            return vectors
-
-        others = [encoder.finish(states, cut=True) for encoder in beside]
-        return torch.cat([vectors, *others], -1)
+    return projecting
 
 
 def assembled(

@@ -62,8 +62,8 @@ class EncodingEngine(Engine):
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
         """Compile an encoder with its current weights, and return the compiled function.
 
-        `TraceableEncoder(module, backbone)` is the torch module to trace or export. This method is called before
-        the first batch, and again if the weights have changed since.
+        `traceable(module, backbone)` of `encoder_module` is the torch module to trace or export. This method is
+        called before the first batch, and again if the weights have changed since.
 
         Raises:
             ModelError: if the library does not support a part of the encoder; with a remedy.

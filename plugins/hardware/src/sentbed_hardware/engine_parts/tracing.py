@@ -16,11 +16,11 @@ from sentbed.protocols import BuiltBackbone
 from torch import Tensor
 
 from sentbed_hardware.engine_parts.component_output_checks import Vectors
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.encoding_engine import Project
 
 INPUTS = ("input_ids", "attention_mask")
-"""Names of the arguments of `TraceableEncoder.forward`."""
+"""Names of the arguments of an encoder's module."""
 
 TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
 """A text from whose tokens the example inputs are made."""
@@ -100,7 +100,7 @@ def without_log() -> Iterator[None]:
 
 def require_same_vectors(
     project: Project,
-    encoder: TraceableEncoder,
+    encoder: EncoderModule,
     ids: NDArray[np.int32],
     longest: int,
     parts: str,
@@ -128,7 +128,7 @@ def require_same_vectors(
 
 def _vectors_of_both(
     project: Project,
-    encoder: TraceableEncoder,
+    encoder: EncoderModule,
     ids: NDArray[np.int32],
     longest: int,
 ) -> Iterator[tuple[Vectors, Vectors]]:

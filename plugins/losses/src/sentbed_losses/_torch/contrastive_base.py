@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import Similarity
 from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import Products, contrast_metrics
+from sentbed_losses._torch.temperature import temperature_module
 from sentbed_losses.columns import HARD_NEGATIVES
+from sentbed_losses.contrastive_base import Contrastive
 
 
 class Texts(NamedTuple):
@@ -30,44 +31,14 @@ class Texts(NamedTuple):
 
 
 class ContrastiveLoss(nn.Module):
-    """A softmax over similarities, with or without a memory of vectors of earlier batches.
+    """A softmax over similarities, with or without a memory of vectors of earlier batches."""
 
-    `temperature` is a module that returns the temperature, a float or a scalar tensor. `similarity` has the
-    methods of `sentbed.protocols.Similarity`. With `counts_negatives`, the number of negatives is a metric. The
-    other arguments are the fields of `sentbed_losses.contrastive_base.Contrastive`.
-    """
-
-    def __init__(  # noqa: PLR0913 - the fields of the loss
-        self,
-        temperature: nn.Module,
-        similarity: Similarity | Products,
-        symmetric: bool,
-        margin: float,
-        hard_negatives: str,
-        hard_negative_weight: float,
-        hardness: float,
-        hardness_of: str,
-        mask_duplicates: bool,
-        false_negative_threshold: float | None,
-        counts_negatives: bool,
-    ) -> None:
+    def __init__(self, settings: Contrastive) -> None:
         super().__init__()
-        self.temperature = temperature
-        self.similarity = similarity
-        self.symmetric = symmetric
-        self.margin = margin
-        self.log_weight = math.log(hard_negative_weight)
-        self.hard_negatives = hard_negatives
-        self.hardness = hardness
-        self.hardness_of = hardness_of
-        self.compares_texts = mask_duplicates
-        self.threshold = false_negative_threshold
-        self.counts_negatives = counts_negatives
-        self.in_batch = True
-        """Whether the denominator of a row has other texts of the batch, besides the row's target.
-
-        If false, all negatives come from a memory, as in MoCo.
-        """
+        self.settings = settings
+        self.temperature = temperature_module(settings.temperature)
+        is_cosine = settings.similarity != "dot"
+        self.similarity = settings.of_encoder or Products(is_cosine)
 
     def columns(self, inputs: Columns) -> dict[str, Texts]:
         """Return the columns of texts of a batch, with normalised vectors."""
@@ -91,7 +62,7 @@ class ContrastiveLoss(nn.Module):
         Raises:
             RunError: if the data has vectors of the column, but not its texts.
         """
-        if not self.compares_texts:
+        if not self.settings.mask_duplicates:
             return None
 
         if f"{column}.id" not in inputs:
@@ -111,19 +82,19 @@ class ContrastiveLoss(nn.Module):
         """
         anchor, positive = columns["anchor"], columns["positive"]
         negatives = []
-        if self.in_batch and self.hard_negatives != "none":
+        if self.settings.in_batch and self.settings.hard_negatives != "none":
             for name in HARD_NEGATIVES:
                 if name in columns:
                     negatives.append(columns[name])
 
-        loss, similarity = self.rank(anchor, positive, negatives, memory, self.hardness)
-        if self.symmetric:
+        loss, similarity = self.rank(anchor, positive, negatives, memory)
+        if self.settings.symmetric:
             other_direction, _ = self.rank(positive, anchor)
             loss = (loss + other_direction) / 2
 
         temperature = self.temperature()
-        metrics = contrast_metrics(similarity, temperature, self.counts_negatives)
-        return loss, metrics
+        counts_negatives = self.settings.counts_negatives
+        return loss, contrast_metrics(similarity, temperature, counts_negatives)
 
     def rank(
         self,
@@ -131,7 +102,6 @@ class ContrastiveLoss(nn.Module):
         target: Texts,
         negatives: Sequence[Texts] = (),
         memory: Texts | None = None,
-        hardness: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Return the cross entropy of finding target i for query i, and the similarities of all candidates.
 
@@ -142,28 +112,22 @@ class ContrastiveLoss(nn.Module):
         rows, device = len(query.vectors), query.vectors.device
         is_own_row = torch.eye(rows, dtype=torch.bool, device=device)
         temperature = self.temperature()
-        own_hardness = other_hardness = 0.0
-        if self.hardness_of in ("own", "all"):
-            own_hardness = hardness
-        if self.hardness_of in ("others", "all"):
-            other_hardness = hardness
 
-        # The row's own target is the right candidate: it has a margin and no hardness.
-        shift = -self.margin / temperature
-        hardnesses = other_hardness * ~is_own_row
+        shift = -self.settings.margin / temperature
         similarity, logits = self.compare(
-            query, target, target, temperature, hardnesses, is_own_row, shift
+            query, target, target, temperature, is_own_row, shift
         )
         similarities, all_logits = [similarity], [logits]
 
-        # The row's own hard negatives have a weight and a hardness.
-        shift = self.log_weight
-        hardnesses = hardnesses + own_hardness * is_own_row
+        shift = math.log(self.settings.hard_negative_weight)
         for negative in negatives:
             similarity, logits = self.compare(
-                query, target, negative, temperature, hardnesses, is_own_row, shift
+                query, target, negative, temperature, is_own_row, shift
             )
-            if self.hard_negatives == "own":
+            if self.settings.hardness:
+                harder = logits + self.settings.hardness * similarity
+                logits = torch.where(is_own_row, harder, logits)
+            if self.settings.hard_negatives == "own":
                 similarity = similarity.masked_fill(~is_own_row, -math.inf)
                 logits = logits.masked_fill(~is_own_row, -math.inf)
 
@@ -171,9 +135,7 @@ class ContrastiveLoss(nn.Module):
             all_logits.append(logits)
 
         if memory is not None:
-            similarity, logits = self.compare(
-                query, target, memory, temperature, other_hardness
-            )
+            similarity, logits = self.compare(query, target, memory, temperature)
             similarities.append(similarity)
             all_logits.append(logits)
 
@@ -187,25 +149,21 @@ class ContrastiveLoss(nn.Module):
         target: Texts,
         candidates: Texts,
         temperature: Tensor | float,
-        hardnesses: Tensor | float,
         is_own_row: Tensor | None = None,
         shift: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Return the similarities, detached, and the logits of candidates, each `(n, candidates)`.
 
-        Both are -inf for candidates that are left out. `hardnesses` is one number for all candidates, or a tensor
-        `(n, candidates)`. `is_own_row` is true for candidates of the same row as the query, and None for a
-        memory. Candidates of the same row are never left out, and `shift` is added to their logits.
+        Both are -inf for candidates that are left out. `is_own_row` is true for candidates of the same row as the
+        query, and None for a memory. Candidates of the same row are never left out, and `shift` is added to their
+        logits.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
         if is_own_row is not None:
             logits = logits + shift * is_own_row
-            out = (out | (not self.in_batch)) & ~is_own_row
-
-        if self.hardness:
-            logits = logits + hardnesses * similarity.detach()
+            out = (out | (not self.settings.in_batch)) & ~is_own_row
 
         # With -inf before the division, the gradient of the temperature would be 0 x inf, which is NaN.
         similarity = similarity.detach().masked_fill(out, -math.inf)
@@ -227,10 +185,11 @@ class ContrastiveLoss(nn.Module):
             if texts.ids is not None and candidates.ids is not None:
                 out = out | (texts.ids[:, None] == candidates.ids)
 
-        if self.threshold is not None:
+        threshold = self.settings.false_negative_threshold
+        if threshold is not None:
             similarity = self.similarity.similarity(
                 target.vectors.detach(), candidates.vectors.detach()
             )
-            out = out | (similarity > self.threshold)
+            out = out | (similarity > threshold)
 
         return out

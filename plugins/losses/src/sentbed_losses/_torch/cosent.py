@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, SCORE
+from sentbed_losses.pairwise_ranking_base import Ranking
 
 
 class CoSENTLoss(nn.Module):
     """The loss `cosent`; see `sentbed_losses.cosent.CoSENT`."""
 
-    def __init__(self, temperature: float, rows: str) -> None:
+    def __init__(self, settings: Ranking) -> None:
         super().__init__()
-        self.temperature = temperature
-        self.scored = rows == "scored"
+        self.settings = settings
 
     def similarity(self, u: Tensor, v: Tensor) -> Tensor:
         """Return the similarity of each row of `u` and `v`, fp32 `(rows,)`."""
@@ -28,7 +28,7 @@ class CoSENTLoss(nn.Module):
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the loss of a batch with the columns `anchor` and `positive`, and `score` or hard negatives."""
         anchor, positive = inputs["anchor"], inputs["positive"]
-        if self.scored:
+        if self.settings.rows == "scored":
             similarity = self.similarity(anchor, positive)
             score = inputs[SCORE].to(torch.float32)
         else:
@@ -42,7 +42,7 @@ class CoSENTLoss(nn.Module):
             place = torch.arange(len(similarity), device=similarity.device)
             score = (place < len(anchor)).to(torch.float32)
 
-        logits = similarity / self.temperature
+        logits = similarity / self.settings.temperature
         is_lower = score[:, None] < score[None, :]
         differences = logits[:, None] - logits[None, :]
         differences = differences.masked_fill(~is_lower, -math.inf)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from sentbed.protocols import PROGRESS, Loss, LossOutput
-from torch import Tensor, nn
+from sentbed.protocols import PROGRESS, Loss, LossOutput, Module
+from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
+from sentbed_losses._torch.nested_loss_base import Parts
 
 
 class FlopsLoss(Parts):
@@ -17,19 +17,20 @@ class FlopsLoss(Parts):
 
     def __init__(
         self,
-        module: nn.Module,
         loss: Loss,
+        module: Module,
         query: str,
         query_weight: float,
         document_weight: float,
         warmup: float,
     ) -> None:
-        super().__init__({loss.name: module}, (), [loss])
-        self.targets = loss.targets
+        super().__init__({loss.name: loss}, [module])
         self.query = query
         self.query_weight = query_weight
         self.document_weight = document_weight
         self.warmup = warmup
+        self.without_documents = {query, *loss.targets}
+        """Columns whose vectors are no documents."""
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
@@ -62,18 +63,13 @@ class FlopsLoss(Parts):
         """
         documents = []
         for name, vectors in columns.items():
-            is_left_out = name == self.query or name in self.targets
-            if vectors.ndim == 2 and not is_left_out:
+            if vectors.ndim == 2 and name not in self.without_documents:
                 documents.append(vectors)
 
         if not documents:
             return torch.zeros_like(columns[self.query][:1])
 
         return torch.cat(documents)
-
-
-class StatefulFlopsLoss(StatefulParts, FlopsLoss):
-    """`FlopsLoss` around a loss that has a state."""
 
 
 def flops(vectors: Tensor) -> Tensor:

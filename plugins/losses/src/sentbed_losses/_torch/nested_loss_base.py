@@ -1,11 +1,10 @@
-"""The base classes of the modules of losses that contain losses."""
+"""The base class of the modules of losses that contain losses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import torch
 from sentbed.protocols import PROGRESS, Loss, LossOutput
 from torch import Tensor, nn
@@ -13,111 +12,83 @@ from torch import Tensor, nn
 from sentbed_losses._torch.batch_columns import Columns
 
 
-@attrs.frozen
-class Inputs:
-    """What a loss gets if it is used alone."""
-
-    columns: frozenset[str] | None
-    """Names of its columns; None for all."""
-    needs: frozenset[str]
-    """What else it needs (`Loss.needs`)."""
-
-    @classmethod
-    def of(cls, loss: Loss) -> Inputs:
-        """Return what a loss gets."""
-        columns = None
-        if loss.takes is not None:
-            columns = loss.columns | loss.takes
-        return cls(columns, loss.needs)
-
-    def of_batch(self, inputs: Columns) -> dict[str, Tensor]:
-        """Return those of the inputs of a batch that the loss gets."""
-        selected = {}
-        for name, value in inputs.items():
-            column = name.removesuffix(".id")
-            is_taken = self.columns is None or column in self.columns
-            if name == PROGRESS:
-                is_taken = "progress" in self.needs
-            elif name != column:
-                is_taken = is_taken and "text-ids" in self.needs
-
-            if is_taken:
-                selected[name] = value
-
-        return selected
-
-
 class Parts(nn.Module):
     """The weighted sum of several losses.
 
-    `modules` are their modules by name. `weights` and `losses` are in the same order; if `weights` is empty, each
-    weight is 1. Each loss gets the inputs that it would get if it were used alone, and its own state if it has
-    one.
+    `losses` has the settings of the losses by name. `modules` and `weights` are in the same order; if `weights`
+    is empty, each weight is 1. Each loss gets the inputs that it would get if it were used alone, and its own
+    state if it needs one. In the state of all losses, the names are `LOSS.NAME`.
     """
 
     def __init__(
         self,
-        modules: Mapping[str, nn.Module],
-        weights: Sequence[float],
-        losses: Sequence[Loss],
+        losses: Mapping[str, Loss],
+        modules: Sequence[Any],
+        weights: Sequence[float] = (),
     ) -> None:
         super().__init__()
-        self.names = tuple(modules)
+        self.parts = dict(losses)
         self.weights = tuple(weights) or (1.0,) * len(modules)
-        self.inputs = tuple(map(Inputs.of, losses))
-        self.losses = nn.ModuleList(modules.values())
+        self.losses = nn.ModuleList(modules)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        """Return the initial states of the losses that need one."""
+        states: dict[str, Tensor] = {}
+        for (name, loss), part in zip(self.parts.items(), self.losses, strict=True):
+            if "state" in loss.needs:
+                module: Any = part
+                states |= _with_prefix(name, module.initial_state())
+
+        return states
 
     def forward(
         self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the weighted sum of the losses of a batch. `state` has the states of all losses."""
-        return self.total([inputs] * len(self.names), state)
+        return self.total([inputs] * len(self.parts), state)
 
     def total(
         self, inputs: Sequence[Columns], state: Mapping[str, Tensor] | None
     ) -> LossOutput:
         """Return the weighted sum. `inputs` has the inputs of each loss, `state` the states of all losses."""
-        losses = []
+        terms = []
         metrics: dict[str, Tensor] = {}
         next_state: dict[str, Tensor] = {}
-        parts = zip(
-            self.names, self.weights, self.losses, self.inputs, inputs, strict=True
-        )
-        for name, weight, module, taken, columns in parts:
-            arguments = [taken.of_batch(columns)]
-            if state is not None and "state" in taken.needs:
+        parts = zip(self.parts.items(), self.weights, self.losses, inputs, strict=True)
+        for (name, loss), weight, module, columns in parts:
+            arguments = [_inputs_of(loss, columns)]
+            if state is not None and "state" in loss.needs:
                 arguments.append(_without_prefix(name, state))
 
             output: LossOutput = module(*arguments)
 
-            losses.append(weight * output.loss)
+            terms.append(weight * output.loss)
             metrics[name] = output.loss.detach()
             metrics |= _with_prefix(name, output.metrics)
             next_state |= _with_prefix(name, output.state or {})
 
-        total = torch.stack(losses).sum()
+        total = torch.stack(terms).sum()
         if state is None:
             return LossOutput(total, metrics)
 
         return LossOutput(total, metrics, next_state)
 
 
-class StatefulParts(Parts):
-    """The weighted sum of several losses of which at least one has a state.
+def _inputs_of(loss: Loss, inputs: Columns) -> dict[str, Tensor]:
+    """Return those of the inputs of a batch that a loss gets if it is used alone."""
+    selected = {}
+    for name, value in inputs.items():
+        column = name.removesuffix(".id")
+        is_taken = loss.takes is None or column in loss.columns or column in loss.takes
+        if name == PROGRESS:
+            is_taken = "progress" in loss.needs
+        elif name != column:
+            is_taken = is_taken and "text-ids" in loss.needs
 
-    It is a class of its own, since only modules of losses with a state may have the method `initial_state`.
-    """
+        if is_taken:
+            selected[name] = value
 
-    def initial_state(self) -> dict[str, Tensor]:
-        """Return the initial states of the losses, under the names `LOSS.NAME`."""
-        states: dict[str, Tensor] = {}
-        parts = zip(self.names, self.losses, self.inputs, strict=True)
-        for name, part, taken in parts:
-            if "state" in taken.needs:
-                module: Any = part
-                states |= _with_prefix(name, module.initial_state())
-
-        return states
+    return selected
 
 
 def _with_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -126,7 +97,7 @@ def _with_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_prefix(loss: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the state of a loss from the states of all losses, whose names are `LOSS.NAME`."""
+    """Return the state of a loss from the states of all losses."""
     state = {}
     for name, value in values.items():
         if name.startswith(f"{loss}."):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
@@ -11,22 +10,16 @@ from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
+from sentbed_losses.contrastive_base import Contrastive
 
 
 class QueueLoss(ContrastiveLoss):
     """The losses `queue` and `momentum`; see `sentbed_losses.queue.Queue`."""
 
-    def __init__(
-        self,
-        width: int,
-        size: int,
-        in_batch: bool,
-        **contrastive: Any,
-    ) -> None:
-        super().__init__(**contrastive, counts_negatives=True)
+    def __init__(self, settings: Contrastive, width: int, size: int) -> None:
+        super().__init__(settings)
         self.width = width
         self.size = size
-        self.in_batch = in_batch
 
     def initial_state(self) -> dict[str, Tensor]:
         """Return an empty memory.
@@ -39,7 +32,7 @@ class QueueLoss(ContrastiveLoss):
             "filled": torch.zeros((), dtype=torch.int64),
             "next": torch.zeros((), dtype=torch.int64),
         }
-        if self.compares_texts:
+        if self.settings.mask_duplicates:
             state["ids"] = torch.zeros(self.size, dtype=torch.int64)
 
         return state

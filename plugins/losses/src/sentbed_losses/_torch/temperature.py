@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-from sentbed.protocols import ParameterSettings
 from torch import Tensor, nn
+
+from sentbed_losses.temperature import LearnableTemperature
 
 
 class FixedTemperature(nn.Module):
@@ -22,31 +23,19 @@ class FixedTemperature(nn.Module):
 
 
 class LearnedTemperature(nn.Module):
-    """A learned temperature; the arguments are the fields of `sentbed_losses.temperature.LearnableTemperature`.
+    """A learned temperature. The name of its torch parameter is `log`, `value` or `inverse`."""
 
-    The name of its torch parameter is `log`, `value` or `inverse`.
-    """
-
-    def __init__(
-        self,
-        initial: float,
-        minimum: float,
-        maximum: float,
-        parameter: str,
-        lr: float | None,
-        weight_decay: float | None,
-    ) -> None:
+    def __init__(self, settings: LearnableTemperature) -> None:
         super().__init__()
-        self.parameter = parameter
-        bounds = self._to_parameter(minimum), self._to_parameter(maximum)
+        self.parameter = settings.parameter
+        bounds = self._to_parameter(settings.min), self._to_parameter(settings.max)
         self.bounds = min(bounds), max(bounds)
-        value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
-        self.register_parameter(parameter, nn.Parameter(value))
-        self.parameter_settings: dict[str, ParameterSettings] = {}
-        if lr is not None or weight_decay is not None:
-            self.parameter_settings[parameter] = ParameterSettings(
-                lr=lr, weight_decay=weight_decay
-            )
+        initial = self._to_parameter(settings.initial)
+        value = torch.tensor(initial, dtype=torch.float32)
+        self.register_parameter(self.parameter, nn.Parameter(value))
+        self.learning_rates: dict[str, float] = {}
+        if settings.lr is not None:
+            self.learning_rates[self.parameter] = settings.lr
 
     def forward(self) -> Tensor:
         """Return the temperature, a scalar within the bounds."""
@@ -70,3 +59,11 @@ class LearnedTemperature(nn.Module):
             return 1 / temperature
 
         return temperature
+
+
+def temperature_module(temperature: float | LearnableTemperature) -> nn.Module:
+    """Return a module that returns the temperature when called: a float, or a scalar tensor if it is learned."""
+    if isinstance(temperature, LearnableTemperature):
+        return LearnedTemperature(temperature)
+
+    return FixedTemperature(temperature)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone
 from sentbed_common import processor_capabilities
 from sentbed_hardware.engine_parts.cpu_defaults import default_threads
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, traceable
 from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEncoder,
     EncodingEngine,
@@ -78,13 +78,13 @@ class OnnxRuntimeEngine(EncodingEngine):
             ModelError: if the graph's vectors in fp32 differ from PyTorch's.
         """
         parts = parts_of(backbone, module)
-        traceable = TraceableEncoder(module, backbone)
+        encoder = traceable(module, backbone)
         ids = sample_ids(backbone)
         with tempfile.TemporaryDirectory(prefix="sentbed-onnx-") as directory:
             path = Path(directory) / "encoder.onnx"
-            write_graph(traceable, inputs_to_trace(ids), path)
+            write_graph(encoder, inputs_to_trace(ids), path)
             project = self._session(path)
-            require_same_vectors(project, traceable, ids, backbone.max_length, parts)
+            require_same_vectors(project, encoder, ids, backbone.max_length, parts)
             if self.facts["precision"] == "int8":
                 project = self._session(_quantised(path))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from sentbed_hardware.engine_parts.encoder_module import TraceableEncoder
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.tracing import INPUTS, quiet_tracing
 
 OUTPUT = "vectors"
@@ -22,7 +22,7 @@ OPSET = 17
 
 
 def write_graph(
-    encoder: TraceableEncoder,
+    encoder: EncoderModule,
     inputs: tuple[torch.Tensor, torch.Tensor],
     path: Path,
 ) -> None:
@@ -37,7 +37,7 @@ def write_graph(
     axes = {**dict.fromkeys(INPUTS, AXES), OUTPUT: {0: AXES[0]}}
     with _quiet():
         torch.onnx.export(
-            encoder.eval(),
+            encoder,
             inputs,
             path,
             dynamo=False,

@@ -17,7 +17,7 @@ from sentbed_hardware.engine_parts.cpu_defaults import (
     default_threads,
     require_instructions,
 )
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, traceable
 from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEncoder,
     EncodingEngine,
@@ -96,11 +96,11 @@ class OpenVinoEngine(EncodingEngine):
             ModelError: if the graph's vectors in fp32 differ from PyTorch's.
         """
         parts = parts_of(backbone, module)
-        traceable = TraceableEncoder(module, backbone).eval()
+        encoder = traceable(module, backbone)
         ids, longest = sample_ids(backbone), backbone.max_length
-        graph = traced(traceable, ids)
+        graph = traced(encoder, ids)
         project = self._compiled(graph, "f32")
-        require_same_vectors(project, traceable, ids, longest, parts)
+        require_same_vectors(project, encoder, ids, longest, parts)
 
         if self.facts["precision"] == "fp32":
             return project
@@ -170,7 +170,7 @@ def _type_of_rest() -> str:
     return "bf16" if present_instructions("bf16") else "f32"
 
 
-def traced(encoder: TraceableEncoder, ids: NDArray[np.int32]) -> Any:
+def traced(encoder: EncoderModule, ids: NDArray[np.int32]) -> Any:
     """Return the graph of an encoder in OpenVINO's form, for batches of any number of rows and tokens."""
     inputs = dict(zip(INPUTS, inputs_to_trace(ids), strict=True))
     with quiet_tracing():

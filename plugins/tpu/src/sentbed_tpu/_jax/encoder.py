@@ -48,8 +48,11 @@ class JaxEncoder(ModuleEncoder):
         self.function = FunctionalEncoder(module, devices.bf16)
 
         self.weights = dict(weights or {})
-        on_host = self.function.weights()
-        new = {name: on_host[name] for name in on_host if name not in self.weights}
+        new = {}
+        for name, value in self.function.weights().items():
+            if name not in self.weights:
+                new[name] = value
+
         self.weights |= devices.layout.put(new)
         self._compute_vectors = devices.compiled.jit(
             self._vectors_of, counted=True, out_shardings=devices.layout.rows

@@ -15,7 +15,6 @@ import optax
 import torch
 from jax.interpreters import partial_eval
 from numpy.typing import NDArray
-from sentbed import RunError
 from sentbed.helpers import pad
 from sentbed.protocols import Columns, Module, StepResult, TokenIds, Trainer, Training
 from sentbed_common import host_generator_states, restore_host_generators
@@ -24,10 +23,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     learning_rate,
     origin_outside_encoders,
 )
-from sentbed_hardware.engine_parts.parameter_settings import (
-    loss_parameter_settings,
-    rate_factor,
-)
+from sentbed_hardware.engine_parts.loss_learning_rates import rate_factors
 from sentbed_hardware.engine_parts.state_files import (
     read_state,
     require_same_tensors,
@@ -109,7 +105,7 @@ class JaxTrainer(Trainer):
         self.key_columns = key_columns(training)
         """Names of the columns whose texts are keys."""
         self.loss = FunctionalLoss(loss)
-        self.rate_factors = _rate_factors(loss, training)
+        self.rate_factors = rate_factors(loss, training)
         """Name of a parameter of the loss with a learning rate of its own -> its multiplier."""
 
         layout = devices.layout
@@ -239,8 +235,10 @@ class JaxTrainer(Trainer):
         batches = []
         for (name, are_keys), texts in together.items():
             sizes = tuple((column, len(tokens)) for column, tokens in texts.items())
-            plan.append(_Texts(name, are_keys, sizes))
-            batches.append(self._padded(self.encoders[name], texts))
+            encoded_together = _Texts(name, are_keys, sizes)
+            plan.append(encoded_together)
+            padded = self._padded(self.encoders[name], texts)
+            batches.append(padded)
 
         return tuple(plan), _Inputs(tuple(batches), values)
 
@@ -482,24 +480,6 @@ class JaxTrainer(Trainer):
             by_name[jax.tree_util.keystr(path, simple=True, separator="/")] = value
 
         return by_name
-
-
-def _rate_factors(loss: Module, training: Training) -> dict[str, float]:
-    """Return the multipliers of learning rates that a loss sets for parameters of its own, by name.
-
-    Raises:
-        RunError: if the loss sets a weight decay of its own.
-    """
-    factors = {}
-    for name, settings in loss_parameter_settings(loss, training.loss).items():
-        if settings.weight_decay is not None:
-            raise RunError(
-                f"the loss's parameter `{name}` has its own weight decay, which the runtime `tpu` does not have; "
-                "take it out of the loss, or use the runtime `cpu` or `cuda`"
-            )
-        factors[name] = rate_factor(settings, training.optimizer)
-
-    return factors
 
 
 def _decays(training: Training) -> dict[str, float]:
