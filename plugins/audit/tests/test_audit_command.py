@@ -57,7 +57,7 @@ def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path):
     [
         ("AA", float("nan"), "0 of 0 models", "not finite 2"),
         ("AB", 0.5, "0 of 2 models have all 2 tasks", "missing tasks 2"),
-        ("ABC", 0.5, "no task has scores of half of the 3 models", "No differences"),
+        ("ABC", 0.5, "no task has scores of half of the 3 models", "rare task 3"),
     ],
     ids=["no numbers", "no common task", "tasks of one model each"],
 )
@@ -74,6 +74,26 @@ def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(
     assert "Nothing can be claimed" in page
 
 
+def test_too_few_tasks_for_the_correction_are_said(tmp_path):
+    write_folder(tmp_path, models=30)
+    ended = run(tmp_path)
+    assert (
+        "After correction for 435 pairs, none can: over 12 tasks no p-value is below "
+        "0.00049, and 15 tasks are needed"
+    ) in ended.output
+
+
+@pytest.mark.slow
+def test_any_benchmark_of_mteb_is_known_where_it_is_installed(tmp_path):
+    pytest.importorskip("mteb", reason="needs the library of MTEB")
+    table = benchmark("MTEB(deu, v1)")
+    task = table["GermanSTSBenchmark"]
+    assert task.type == "STS"
+    assert "test" in task.splits
+    with pytest.raises(DataError, match="MTEB has no benchmark `MTEB"):
+        benchmark("MTEB(deu)")
+
+
 def test_json_is_printed(tmp_path):
     write_folder(tmp_path)
     ended = run(tmp_path, "--json", "--task", TASKS[0], "--task", TASKS[1])
@@ -87,7 +107,6 @@ def test_json_is_printed(tmp_path):
     [
         ("--task", "Task0", "no score is of the task `Task0`"),
         ("--model", "org/model9", "no score is of the model `org/model9`"),
-        ("--benchmark", "MTEB(eng)", "there is no benchmark `MTEB(eng)`"),
     ],
 )
 def test_a_name_that_is_not_there_is_an_error(tmp_path, option, name, message):
@@ -187,10 +206,11 @@ def test_mtebs_own_results_have_the_counts_of_a_plain_loop(tmp_path):
 def test_the_benchmarks_are_those_of_mteb():
     mteb = pytest.importorskip("mteb", reason="needs the library of MTEB")
     for name, tasks in benchmarks().items():
-        expected = {
-            task.metadata.name: BenchmarkTask(
-                task.metadata.type, tuple(task.eval_splits), tuple(task.hf_subsets)
+        expected = {}
+        for task in mteb.get_benchmark(name).tasks:
+            expected[task.metadata.name] = BenchmarkTask(
+                task.metadata.type,
+                tuple(task.eval_splits),
+                tuple(task.hf_subsets),
             )
-            for task in mteb.get_benchmark(name).tasks
-        }
         assert dict(tasks) == expected

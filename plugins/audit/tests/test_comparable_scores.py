@@ -53,13 +53,14 @@ def test_each_planted_mixture_is_found_and_nothing_else(tmp_path):
     table = compared(tmp_path)
     findings = {(finding.kind, finding.subject) for finding in table.findings}
     assert findings == {
-        ("data revision", TASKS[1]),
+        ("data revision", "org/model1"),
         ("software", TASKS[2]),
         ("split", "org/model3"),
         ("scale", "org/model4"),
         ("not finite", "org/model5"),
         ("missing tasks", "org/model0@rev1"),
         ("missing tasks", "org/model0@rev2"),
+        ("missing tasks", "org/model1"),
         ("missing tasks", "org/model3"),
         ("missing tasks", "org/model4"),
         ("missing tasks", "org/model5"),
@@ -67,6 +68,30 @@ def test_each_planted_mixture_is_found_and_nothing_else(tmp_path):
         ("model revision", "org/model0"),
         ("format", "org/model5"),
     }
+
+
+def test_scores_on_other_data_are_left_out_unless_all_data_are_compared(tmp_path):
+    write_folder(tmp_path)
+    write_mteb_file(tmp_path, "org/model1", TASKS[1], 0.5, dataset_revision="data2")
+    scores = compared(tmp_path).scores[TASKS[1]]
+    assert np.isnan(scores["org/model1"])
+    assert scores.count() == 3
+    table = comparable_scores(read_results([tmp_path]), ignore_data=True)
+    assert table.findings == ()
+    assert table.scores.loc["org/model1", TASKS[1]] == 0.5
+
+
+def test_a_rare_task_is_said_to_be_left_out_and_is_kept_where_it_is_named(tmp_path):
+    write_folder(tmp_path)
+    write_mteb_file(tmp_path, "org/model1", "Rare", 0.5)
+    table = compared(tmp_path)
+    (finding,) = table.findings
+    assert (finding.kind, finding.subject) == ("rare task", "Rare")
+    assert finding.detail == "1 of 4 models have it"
+    assert "Rare" not in table.scores
+    named = comparable_scores(read_results([tmp_path]), ["Rare", TASKS[0]])
+    assert list(named.scores) == ["Rare", TASKS[0]]
+    assert of_kind(named.findings, "rare task") == []
 
 
 def test_files_are_named(tmp_path):
@@ -106,8 +131,8 @@ def test_a_benchmark_decides_splits_and_subsets(tmp_path):
     scores = {"test": [entry(0.5, "en"), entry(0.2, "de")], "dev": [entry(0.7, "en")]}
     for model in range(3):
         write_mteb_file(tmp_path, f"org/model{model}", "Languages", 0, scores=scores)
-    tasks = {"Languages": BenchmarkTask("STS", ("dev",), ("en",))}
-    table = comparable_scores(read_results([tmp_path]), tasks)
+    benchmark = {"Languages": BenchmarkTask("STS", ("dev",), ("en",))}
+    table = comparable_scores(read_results([tmp_path]), ["Languages"], benchmark)
     assert table.scores["Languages"].tolist() == [0.7, 0.7, 0.7]
 
 
@@ -149,8 +174,11 @@ def test_seeds_of_a_table_are_averaged_and_two_scores_of_a_seed_left_out(tmp_pat
 @pytest.mark.parametrize("is_table", [True, False], ids=["table", "mteb"])
 @pytest.mark.parametrize(
     ("sizes", "left_out"),
-    [((60, 61, 0.5), "c"), ((0.6, 0.61, 50), "c"), ((60, 61, 0.5, 0.55), "cd")],
-    ids=["fractions", "percentages", "as many of both"],
+    [
+        pytest.param((60, 61, 0.5), "c", id="fractions"),
+        pytest.param((0.6, 0.61, 50), "c", id="percentages"),
+        pytest.param((60, 61, 0.5, 0.55), "cd", id="as many of both"),
+    ],
 )
 def test_models_on_another_scale_are_left_out(tmp_path, sizes, left_out, is_table):
     lines = ["model,task,score"]

@@ -14,7 +14,6 @@ from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed.errors import DataError
 from sentbed.protocols import ReportData, Score
 from sentbed.tools import record_json
-from sentbed_audit.audit import audit_results
 from sentbed_audit.read_results import read_results
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
@@ -204,17 +203,3 @@ def test_whatever_a_file_holds_it_is_read_or_named(content, suffix):
         (Path(directory) / f"junk{suffix}").write_text(text)
         results = read_results([directory])
         assert len(results.scores) >= 2 * len(TASKS)
-
-
-def test_names_of_megabytes_are_cut(tmp_path):
-    write_folder(tmp_path)
-    for task in TASKS:
-        write_mteb_file(
-            tmp_path,
-            "org/long",
-            task,
-            0.5,
-            dataset_revision="x" * 10**6,
-        )
-    for finding in audit_results([tmp_path]).comparable.findings:
-        assert len(finding.detail) < 500

@@ -89,9 +89,11 @@ def apart_when_exported(encoder, directory, texts):
 def within(encoder, texts):
     """Return the texts that are neither empty nor cut."""
     cut = encoder.backbone.tokenizer.truncate(texts, encoder.recipe.max_length)
-    return [
-        text for text, short in zip(texts, cut, strict=True) if text and text == short
-    ]
+    whole = []
+    for text, short in zip(texts, cut, strict=True):
+        if text and text == short:
+            whole.append(text)
+    return whole
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,10 @@ WHITENING = {
         ({"use": "cls-mlp", "mlp_only_train": True}, {"projection": 20}),
         ({"use": "last"}, {"normalize": True}),
         ({"use": "max"}, {}),
-        ({"use": "first"}, {"hidden": [24], "projection": 20, "normalize": True}),
+        (
+            {"use": "first"},
+            {"hidden": [24], "projection": 20, "normalize": True},
+        ),
         (
             {"use": "cls-mlp"},
             {"hidden": [24, 12], "activation": "gelu", "projection": 20, "bias": True},
@@ -134,8 +139,14 @@ WHITENING = {
             {"use": "cls-mlp", "mlp_only_train": True, "mlp_width": 20},
             {"dimensions": 7},
         ),
-        ({"use": "mean"}, {"normalize": True, "transform": WHITENING}),
-        ({"use": "mean"}, {"projection": 20, "dimensions": 2, "transform": WHITENING}),
+        (
+            {"use": "mean"},
+            {"normalize": True, "transform": WHITENING},
+        ),
+        (
+            {"use": "mean"},
+            {"projection": 20, "dimensions": 2, "transform": WHITENING},
+        ),
     ],
 )
 def test_poolers_and_heads_become_stock_modules(
@@ -295,47 +306,55 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
 
 def test_a_model_with_code_of_its_own_is_refused(tiny_bert, tmp_path, monkeypatch):
     encoder = Encoder.load(tiny_bert)
-    change = {"auto_map": {"AutoModel": "mine.Model"}}
 
-    def save_changed(encoder, path):
+    def save_with_code(encoder, path):
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
-        file.write_text(
-            json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8"
-        )
+        config = json.loads(file.read_text("utf-8"))
+        config["auto_map"] = {"AutoModel": "mine.Model"}
+        file.write_text(json.dumps(config), "utf-8")
 
     monkeypatch.setattr(
-        "sentbed_interop._torch.sentence_transformers_folder.save_merged", save_changed
+        "sentbed_interop._torch.sentence_transformers_folder.save_merged",
+        save_with_code,
     )
     with pytest.raises(ModelError, match="comes with code of its own"):
         export(encoder, tmp_path / "folder")
 
 
-def test_only_stock_modules_and_their_files_are_written(tiny_bert, tmp_path):
-    folder = export(tiny_bert, tmp_path / "folder")
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    assert [module["type"].rsplit(".", 1)[1] for module in modules] == [
-        "Transformer",
-        "Pooling",
-        "Dense",
-        "Normalize",
-    ]
-    assert {
-        file.relative_to(folder).as_posix()
-        for file in folder.rglob("*")
-        if file.is_file()
-    } == {
-        *(
-            "modules.json",
-            "sentence_bert_config.json",
-            "config_sentence_transformers.json",
-            "README.md",
-        ),
-        *(
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        ),
-        *("1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"),
-    }
+RANDOM = {"use": "static", "init": "random", "width": 16}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {},
+        {"projection": 5, "bias": True, "normalize": True},
+        {"dimensions": 7},
+    ],
+    ids=str,
+)
+def test_a_static_encoder_becomes_a_table_and_comes_back(build_encoder, head, tmp_path):
+    table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
+    encoder = build_encoder({**table, "head": head})
+    assert apart_when_exported(encoder, tmp_path, TEXTS) < CLOSE
+    again = FromSentenceTransformers().read(tmp_path / "folder")
+    assert again.recipe.backbone.name == "static"
+    assert again.recipe.max_length == 20
+    assert apart(again.encode(TEXTS), encoder.encode(TEXTS)) < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"pooler": {"use": "last"}}, "takes their mean"),
+        ({"prompt": {"template": "query: {text}"}}, "no place for one"),
+    ],
+)
+def test_what_static_embedding_cannot_compute_is_refused(
+    build_encoder, parts, message, tmp_path
+):
+    table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
+    encoder = build_encoder({**table, **parts})
+    with pytest.raises(ModelError, match=message):
+        export(encoder, tmp_path / "folder")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from sentbed.errors import DataError, suggest
 
+from sentbed_audit.benchmarks import BenchmarkTask
 from sentbed_audit.benchmarks import benchmark as benchmark_named
-from sentbed_audit.benchmarks import task_types
 from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
 from sentbed_audit.ranking_tests import Claims, claims_of
 from sentbed_audit.read_results import Results, read_results
@@ -37,8 +37,9 @@ def audit_results(
     """Read results and return their audit.
 
     If `benchmark` names a benchmark, its tasks, splits and subsets are compared. `tasks` and `models` are the
-    names of the only tasks and models to compare; empty for all. With `ignore_data`, two models are compared on
-    a task even if their scores are on different revisions of its data.
+    names of the only tasks and models to compare; empty for all models, and the tasks that at least half of them
+    have. With `ignore_data`, models are compared on a task even if their scores are on different revisions of its
+    data.
 
     Raises:
         DataError: if a path or the benchmark does not exist, if there is no score in the paths, or if there is
@@ -47,20 +48,23 @@ def audit_results(
     results = read_results(paths)
     results = _restricted(results, "task", tasks)
     results = _restricted(results, "model", models)
-    chosen = None
+    benchmark_tasks: Mapping[str, BenchmarkTask] = {}
+    compared = list(tasks)
     if benchmark is not None:
-        chosen = benchmark_named(benchmark)
-        if tasks:
-            chosen = {name: task for name, task in chosen.items() if name in tasks}
-        if not results.scores["task"].isin(chosen).any():
+        benchmark_tasks = benchmark_named(benchmark)
+        compared = [
+            name for name in benchmark_tasks if name in (tasks or benchmark_tasks)
+        ]
+        if not results.scores["task"].isin(compared).any():
             raise DataError(
                 f"no score is of a task of the benchmark `{benchmark}`; name results of it, or take "
                 "`--benchmark` out"
             )
     name = benchmark or ", ".join(Path(path).name for path in paths)
-    comparable = comparable_scores(results, chosen)
+    comparable = comparable_scores(results, compared, benchmark_tasks, ignore_data)
+    types = {task: entry.type for task, entry in benchmark_tasks.items()}
     try:
-        claims = claims_of(comparable, task_types(), ignore_data)
+        claims = claims_of(comparable.scores, types)
     except ValueError as error:
         return Audit(name, results, comparable, None, str(error))
 

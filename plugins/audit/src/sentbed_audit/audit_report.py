@@ -27,9 +27,9 @@ MOST_DETAILS = 300
 """Maximum number of findings that the page lists one by one; `audit.json` has all of them."""
 
 METHOD = (
-    "Each pair of models is compared by Wilcoxon's signed-rank test over the tasks that both have on the same "
-    "revision of the data. The p-values of all pairs are corrected by Holm's method. The interval of a model's "
-    "rank follows from the pairs that differ at 5 %.",
+    "Each pair of models is compared by Wilcoxon's signed-rank test over the tasks of the mean. The p-values of "
+    "all pairs are corrected by Holm's method. The interval of a model's rank follows from the pairs that differ "
+    "at 5 %.",
     "The tests ask whether other tasks of this kind would give the same order. If tasks resemble each other, "
     "such as parts of one collection, p-values are too small. Variation over seeds and items is not included.",
 )
@@ -141,7 +141,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
     counts = pair_counts(claims)
     return [
         AnswerLine("First", _first_sentence(claims)),
-        AnswerLine("Ranking", _ranking_sentence(counts)),
+        AnswerLine("Ranking", _ranking_sentence(claims, counts)),
         AnswerLine("Mean", _conflict_sentence(claims, counts)),
         AnswerLine("Warnings", conditions),
     ]
@@ -159,14 +159,23 @@ def _first_sentence(claims: Claims) -> str:
     )
 
 
-def _ranking_sentence(counts: dict[str, int]) -> str:
-    """Return a sentence on how many neighbours do not differ significantly, and how many of all pairs differ."""
+def _ranking_sentence(claims: Claims, counts: dict[str, int]) -> str:
+    """Return a sentence on how many neighbours and pairs differ significantly, or on why none can."""
     neighbours = counts["neighbours"]
     alike = neighbours - counts["neighbours_differ"]
+    tasks = claims.scores.shape[1]
+    start = f"{alike} of {neighbours} neighbours do not differ significantly"
+    if tasks < claims.tasks_needed:
+        return (
+            f"{start}. After correction for {counts['all']:,} pairs, none can: over {count(tasks, 'task')} no "
+            f"p-value is below {claims.smallest_p_value:.2g}, and {claims.tasks_needed} tasks are needed, or "
+            "fewer models (`--model`)."
+        )
+
     alike_corrected = neighbours - counts["neighbours_differ_corrected"]
     return (
-        f"{alike} of {neighbours} neighbours do not differ significantly, {alike_corrected} after "
-        f"correction; of all {counts['all']:,} pairs {counts['differ_corrected']:,} differ."
+        f"{start}, {alike_corrected} after correction; of all {counts['all']:,} pairs "
+        f"{counts['differ_corrected']:,} differ."
     )
 
 
@@ -205,7 +214,9 @@ def audit_page(audit: Audit) -> Page:
     scores = audit.comparable.scores
     status_class, status = "failed", "Nothing can be claimed."
     sections = []
+    ranked = 0
     if audit.claims is not None:
+        ranked = len(audit.claims.scores)
         status_class, status = "finished", "Audited."
         sections.append(_ranking_section(audit.claims))
         sections.append(_neighbours_section(audit.claims.neighbours))
@@ -216,7 +227,8 @@ def audit_page(audit: Audit) -> Page:
         status=status,
         summary=(
             f"{len(audit.results.scores):,} scores in {audit.results.files:,} files: "
-            f"{count(len(scores), 'model')}, {count(scores.shape[1], 'task')}."
+            f"{count(len(scores), 'model')} with a score, {count(ranked, 'model')} ranked, "
+            f"{count(scores.shape[1], 'task')}."
         ),
         answer=tuple(answers(audit)),
         sections=tuple(sections),
@@ -295,7 +307,7 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
     rows = []
     different_pairs = 0
     for pair in neighbours:
-        won = f"{pair.wins} of {pair.tasks}"
+        won = str(pair.wins)
         if pair.is_conflict:
             won += f", lost {pair.losses}"
         rows.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -36,24 +37,27 @@ def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
 
 
 def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
-    """Return the tasks of a benchmark.
+    """Return the tasks of a benchmark: of the table or, where `mteb` is installed, of any benchmark of MTEB.
 
     Raises:
         DataError: if there is no benchmark of that name.
     """
     tables = benchmarks()
-    if name not in tables:
-        suggestion = suggest(name, list(tables))
+    if name in tables:
+        return tables[name]
+    if importlib.util.find_spec("mteb") is None:
         raise DataError(
-            f"there is no benchmark `{name}`; choose among {listed(tables)}.{suggestion}"
+            f"there is no benchmark `{name}` among {listed(tables)}.{suggest(name, list(tables))} With "
+            "`pip install mteb`, all benchmarks of MTEB are known"
         )
-    return tables[name]
 
+    import mteb
 
-def task_types() -> dict[str, str]:
-    """Return the type of each task of all benchmarks, by the name of the task."""
-    types = {}
-    for tasks in benchmarks().values():
-        for name, task in tasks.items():
-            types[name] = task.type
-    return types
+    names = [entry.name for entry in mteb.get_benchmarks()]
+    if name not in names:
+        raise DataError(f"MTEB has no benchmark `{name}`.{suggest(name, names)}")
+    table = {}
+    for task in mteb.get_benchmark(name).tasks:
+        splits, subsets = tuple(task.eval_splits), tuple(task.hf_subsets)
+        table[task.metadata.name] = BenchmarkTask(task.metadata.type, splits, subsets)
+    return table

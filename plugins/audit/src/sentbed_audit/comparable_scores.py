@@ -10,7 +10,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -41,20 +41,22 @@ class ComparableScores:
 
     scores: pandas.DataFrame
     """Means over subsets and seeds; NaN where there is no score that may be compared."""
-    revisions: pandas.DataFrame
-    """Revision of the data of each score, in a table of the same shape; empty where it is unknown."""
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
     """Groups of models that have equal scores on all tasks that they share."""
 
 
 def comparable_scores(
-    results: Results, tasks: Mapping[str, BenchmarkTask] | None = None
+    results: Results,
+    tasks: Sequence[str] = (),
+    benchmark: Mapping[str, BenchmarkTask] | None = None,
+    ignore_data: bool = False,
 ) -> ComparableScores:
     """Return the scores that may be compared.
 
-    `tasks` are the tasks of the benchmark. None stands for a comparison without a benchmark, over the tasks that
-    at least half of the models have.
+    `tasks` are the compared tasks; by default, they are those that at least half of the models have. `benchmark`
+    has the splits and subsets of its tasks. With `ignore_data`, scores on other revisions of the data than most
+    are compared, too.
     """
     findings = []
     for entry in results.unreadable:
@@ -64,38 +66,30 @@ def comparable_scores(
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
-    if tasks is not None:
+    if tasks:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
-    frame = _on_one_condition(frame, tasks, findings)
+    frame = _on_one_condition(frame, benchmark or {}, ignore_data, findings)
 
     table = _mean_scores(frame, findings)
-    if tasks is None:
-        compared_tasks = _common_tasks(table)
-    else:
-        compared_tasks = list(tasks)
+    compared_tasks = list(tasks)
+    if not tasks:
+        compared_tasks = _common_tasks(table, findings)
     scores = table.pivot(
         index="system",
         columns="task",
         values="score",
     )
     scores = scores.reindex(columns=compared_tasks)
-    revisions = table.pivot(
-        index="system",
-        columns="task",
-        values="data_revision",
-    )
-    revisions = revisions.reindex(columns=compared_tasks).fillna("")
 
     findings += _software(frame, compared_tasks)
-    findings += _data_revisions(table, compared_tasks)
     findings += _missing_tasks(scores)
     duplicates = _duplicates(scores)
     for group in duplicates:
         detail = f"has the scores of {first_names(group[1:])}"
         findings.append(Finding("duplicate", "mind", group[0], detail))
 
-    return ComparableScores(scores, revisions, tuple(findings), duplicates)
+    return ComparableScores(scores, tuple(findings), duplicates)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
@@ -127,21 +121,17 @@ def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
     old = frame[frame["layout"] == "mteb 1.0"]
     for system, rows in old.groupby("system"):
         files = tuple(rows["file"].unique())
-        yield Finding(
-            "format",
-            "mind",
-            str(system),
-            f"{len(files)} files from before MTEB 1.11",
-            files,
-        )
+        detail = f"{len(files)} files from before MTEB 1.11"
+        yield Finding("format", "mind", str(system), detail, files)
 
 
 def _on_one_condition(
     frame: pandas.DataFrame,
-    tasks: Mapping[str, BenchmarkTask] | None,
+    benchmark: Mapping[str, BenchmarkTask],
+    ignore_data: bool,
     findings: list[Finding],
 ) -> pandas.DataFrame:
-    """Return the rows with the compared metric, split and subsets, of models that have all compared subsets.
+    """Return the rows with the compared metric, split, data and subsets, of models that have all subsets.
 
     The findings on other rows are added to `findings`.
     """
@@ -150,10 +140,8 @@ def _on_one_condition(
     # The first part is empty, since `concat` needs at least one part.
     parts = [frame[:0]]
     for task, rows in frame[is_finite].groupby("task", sort=False):
-        benchmark_task = None
-        if tasks is not None:
-            benchmark_task = tasks[str(task)]
-        parts.append(_compared_rows(rows, benchmark_task, findings))
+        entry = benchmark.get(str(task))
+        parts.append(_compared_rows(rows, entry, ignore_data, findings))
 
     return pandas.concat(parts)
 
@@ -161,6 +149,7 @@ def _on_one_condition(
 def _compared_rows(
     rows: pandas.DataFrame,
     task: BenchmarkTask | None,
+    ignore_data: bool,
     findings: list[Finding],
 ) -> pandas.DataFrame:
     """Return the compared rows of one task. `task` is its entry in the benchmark; None without a benchmark."""
@@ -174,6 +163,11 @@ def _compared_rows(
         splits = list(task.splits)
     findings += _without(rows, "split", splits)
     rows = rows[rows["split"].isin(splits)]
+
+    if len(rows) and not ignore_data:
+        revision = _most_common(rows, "data_revision")
+        findings += _without(rows, "data_revision", [revision])
+        rows = rows[rows["data_revision"] == revision]
 
     if task is None:
         subsets = _common_subsets(rows)
@@ -193,18 +187,26 @@ def _most_common(rows: pandas.DataFrame, column: str) -> str:
 
 def _without(
     rows: pandas.DataFrame,
-    column: Literal["metric", "split"],
+    column: Literal["metric", "split", "data_revision"],
     values: list[str],
 ) -> Iterator[Finding]:
     """Yield a finding for each model that has none of these values in a column."""
+    kinds: dict[str, Kind] = {
+        "metric": "metric",
+        "split": "split",
+        "data_revision": "data revision",
+    }
+    kind = kinds[column]
     has_value = rows[rows[column].isin(values)]["system"].unique()
     others = rows[~rows["system"].isin(has_value)]
     for (system, task), part in others.groupby(KEY):
-        present = first_names(sorted(part[column].unique()))
+        present = [value[:12] or "unknown" for value in sorted(part[column].unique())]
+        compared = [value[:12] or "unknown" for value in values]
         detail = (
-            f"{task}: has the {column} {present}, compared is {first_names(values)}"
+            f"{task}: has the {kind} {first_names(present)}, "
+            f"compared is {first_names(compared)}"
         )
-        yield Finding(column, "left out", system, detail, tuple(part["file"].unique()))
+        yield Finding(kind, "left out", system, detail, tuple(part["file"].unique()))
 
 
 def _common_subsets(rows: pandas.DataFrame) -> list[str]:
@@ -242,7 +244,6 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
     single = _one_score_each(frame[~is_repeated], findings)
     table = single.groupby(KEY, as_index=False).agg(
         score=("score", "mean"),
-        data_revision=("data_revision", "first"),
         file=("file", "first"),
     )
     is_other = _is_on_another_scale(table)
@@ -299,45 +300,27 @@ def _left_out(
         yield Finding(kind, "left out", row.system, detail, (row.file,))
 
 
-def _common_tasks(table: pandas.DataFrame) -> list[str]:
-    """Return the tasks that at least half of the models have."""
-    counts = table.groupby("task")["system"].nunique()
-    return sorted(counts[counts >= table["system"].nunique() / 2].index)
+def _common_tasks(table: pandas.DataFrame, findings: list[Finding]) -> list[str]:
+    """Return the tasks that at least half of the models have; add a finding for each other task."""
+    models = table["system"].nunique()
+    common = []
+    for task, count in table.groupby("task")["system"].nunique().items():
+        if count >= models / 2:
+            common.append(str(task))
+        else:
+            detail = f"{count} of {models} models have it"
+            findings.append(Finding("rare task", "left out", str(task), detail))
+    return common
 
 
 def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
     """Yield a finding for each task whose scores come from several versions of the software."""
-    for task, _, versions in _mixed(frame, tasks, "software"):
-        names = [f"{version} ({count})" for version, count in versions.items()]
-        detail = f"{len(versions)} versions: {first_names(names)}"
-        yield Finding("software", "mind", task, detail)
-
-
-def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
-    """Yield a finding for each task whose scores are on several revisions of the data."""
-    for task, rows, revisions in _mixed(table, tasks, "data_revision"):
-        names = [f"{revision[:12]} ({count})" for revision, count in revisions.items()]
-        others = rows[rows["data_revision"] != revisions.index[0]]
-        detail = f"{len(revisions)} revisions of the data: {first_names(names)}"
-        yield Finding(
-            "data revision", "not paired", task, detail, tuple(others["file"])
-        )
-
-
-def _mixed(
-    frame: pandas.DataFrame,
-    tasks: list[str],
-    column: str,
-) -> Iterator[tuple[str, pandas.DataFrame, pandas.Series]]:
-    """Yield each task whose scores differ in a column: its rows, and the number of rows with each value.
-
-    The most frequent value comes first. An empty value is named `unknown`.
-    """
-    of_tasks = frame[frame["task"].isin(tasks)].replace({column: {"": "unknown"}})
-    for task, rows in of_tasks.groupby("task"):
-        counts = rows[column].value_counts()
-        if len(counts) > 1:
-            yield str(task), rows, counts
+    for task, rows in frame[frame["task"].isin(tasks)].groupby("task"):
+        versions = rows["software"].replace("", "unknown").value_counts()
+        if len(versions) > 1:
+            names = [f"{version} ({count})" for version, count in versions.items()]
+            detail = f"{len(versions)} versions: {first_names(names)}"
+            yield Finding("software", "mind", str(task), detail)
 
 
 def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ Kind: TypeAlias = Literal[
     "split",
     "subset",
     "data revision",
+    "rare task",
     "missing tasks",
     "duplicate",
     "model revision",
@@ -22,9 +23,9 @@ Kind: TypeAlias = Literal[
     "format",
 ]
 
-Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
-"""Consequence of a finding. `left out`: the scores are not compared at all. `not paired`: they are compared
-only with scores on the same revision of the data. `mind`: they are compared, and the report warns the reader."""
+Consequence: TypeAlias = Literal["left out", "mind"]
+"""Consequence of a finding. `left out`: the scores are not compared. `mind`: they are compared, and the report
+warns the reader."""
 
 SENTENCES: dict[Kind, str] = {
     "unreadable": "Files that are damaged or cannot be read as results.",
@@ -34,7 +35,8 @@ SENTENCES: dict[Kind, str] = {
     "metric": "Scores in another metric than most scores of their task.",
     "split": "Scores on another split than most scores of their task.",
     "subset": "Scores that lack a subset, such as a language, which other scores of their task include.",
-    "data revision": "Scores on another revision of the data than other scores of their task.",
+    "data revision": "Scores on another revision of the data than most scores of their task.",
+    "rare task": "Tasks that fewer than half of the models have; name them with `--task` to compare them.",
     "missing tasks": "Models that lack a score of a task that is compared.",
     "duplicate": "Different models with equal scores on all tasks that both have.",
     "model revision": "Models with several revisions; each revision is a row of its own.",

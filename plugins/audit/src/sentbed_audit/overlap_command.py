@@ -42,83 +42,52 @@ if TYPE_CHECKING:
     help="Minimum share of a text's words, in runs of shared words, to count as nearly seen.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False),
-    help="For runs: write tables and a report on clean items into this directory.",
-)
 def overlap(
     paths: tuple[str, ...],
     training: tuple[str, ...],
     stages: bool,
     near: float,
     as_json: bool,
-    out: str | None,
 ) -> None:
     """Count the items of evaluations that occur in training texts.
 
     PATHS are a recipe, or directories of runs and studies. For a recipe, the numbers of items that are seen
-    exactly and nearly are printed; for runs, also their scores on the other, clean items, and a comparison.
-    Training texts are those of `--training` and of `[clean]` in the recipes. No model is loaded.
+    exactly and nearly are printed; for runs, also their scores on the other, clean items. Training texts are
+    those of `--training` and of `[clean]` in the recipes. No model is loaded.
     """
     import json
 
     from sentbed.tools import plain
-    from sentbed_report.study.build_summary_tables import summarise
-    from sentbed_report.study.exports import write_exports
-    from sentbed_report.study_page.study_report import write_study_report
     from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.terminal import to_text
 
     from sentbed_audit.clean.clean_section import counts_table, notes
-    from sentbed_audit.clean.clean_study import (
-        comparison_tables,
-        on_clean_items,
-        scores_of_runs,
-    )
+    from sentbed_audit.clean.clean_study import scores_of_runs
     from sentbed_audit.clean.overlap import Overlap
 
-    report_directory = None if out is None else Path(out)
-    recipes, runs = _read_paths([Path(path) for path in paths], report_directory)
+    recipes, runs = _read_paths([Path(path) for path in paths])
     evaluators = []
     for recipe in recipes:
         evaluators += [entry.evaluator for entry in recipe.evaluate]
     result = Overlap(evaluators, _training_texts(recipes, training, stages), near)
-
     tables = [counts_table(result)]
     not_counted: Sequence[Score] = ()
-    page = None
     if runs is not None:
         scores, not_counted = scores_of_runs(runs, result)
         tables.append(scores)
-        # A single cell has no other to be compared with; its scores are in the first table.
-        has_comparison = len(runs.cells) > 1
-        if has_comparison or report_directory is not None:
-            clean = on_clean_items(runs, result)
-            summaries = summarise(clean)
-            if has_comparison:
-                tables += comparison_tables(summaries)
-            if report_directory is not None:
-                write_exports(report_directory, clean, summaries)
-                page = write_study_report(report_directory, clean, summaries)
 
     if as_json:
         records = plain([to_records(table) for table in tables])
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
-
     for table in tables:
         click.echo(to_text(table))
-
     for note in notes(result, near, not_counted):
         click.echo(note)
 
-    if page is not None:
-        click.echo(str(page))
-
 
 def _read_paths(
-    paths: Sequence[Path], report_directory: Path | None
+    paths: Sequence[Path],
 ) -> tuple[Sequence[Recipe], StudyData | None]:
     """Return the recipes, and their runs as a study; instead of runs, None if the path is that of a recipe."""
     from sentbed.tools import load_plugins, load_recipe
@@ -128,12 +97,10 @@ def _read_paths(
 
     plugins = load_plugins()
     if not paths[0].is_file():
-        runs = runs_as_study(paths, report_directory)
+        runs = runs_as_study(paths, None)
         return recipes_of(runs, plugins), runs
-    if len(paths) > 1 or report_directory is not None:
-        raise click.UsageError(
-            "name one recipe, or directories of runs and studies; `--out` is for these"
-        )
+    if len(paths) > 1:
+        raise click.UsageError("name one recipe, or directories of runs and studies")
     return [load_recipe(paths[0], plugins=plugins)], None
 
 

@@ -1,14 +1,15 @@
 """Claims that a table of scores allows: which models differ over the tasks, and on what the ranking depends.
 
 The table has models as rows and tasks as columns. The tasks are the sample: every test asks whether other tasks
-of this kind would give the same order. Two models are compared by Wilcoxon's signed-rank test over the tasks
-that both have on the same revision of the data, and the p-values of all pairs are corrected by Holm's method.
+of this kind would give the same order. Two models are compared by Wilcoxon's signed-rank test over all tasks of
+the table, and the p-values of all pairs are corrected by Holm's method.
 Intervals of ranks follow from the pairs that differ (Klein, Wright and Wieczorek, 2020). If tasks resemble each
 other, p-values are too small.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 from sentbed_report.statistics.difference import holm
 from sentbed_report.statistics.levels import SIGNIFICANT
 
-from sentbed_audit.comparable_scores import ComparableScores
 from sentbed_audit.signed_ranks import signed_rank_p_values
 
 Floats = NDArray[np.float64]
@@ -31,16 +31,13 @@ Floats = NDArray[np.float64]
 class Pairs:
     """Comparisons of all pairs of models, as matrices `(models, models)` in the order of the table.
 
-    Entry (i, j) compares model i with model j over their shared tasks: those that both have on the same
-    revision of the data.
+    Entry (i, j) compares model i with model j over all tasks.
     """
 
     differences: Floats
-    """Mean, over the shared tasks, of the score of model i minus that of model j."""
-    tasks: NDArray[np.int64]
-    """Number of shared tasks."""
+    """Mean, over the tasks, of the score of model i minus that of model j."""
     wins: NDArray[np.int64]
-    """Number of shared tasks on which model i is better than model j."""
+    """Number of tasks on which model i is better than model j."""
     p_values: Floats
     corrected: Floats
     """P-values, corrected by Holm's method over all pairs."""
@@ -65,12 +62,10 @@ class Neighbours:
     difference: float
     p_value: float
     corrected: float
-    tasks: int
-    """Number of tasks that both models have on the same revision of the data."""
     wins: int
-    """Number of these tasks on which the first model is better."""
+    """Number of tasks on which the first model is better."""
     losses: int
-    """Number of these tasks on which the first model is worse; on the other tasks, both are equal."""
+    """Number of tasks on which the first model is worse; on the other tasks, both are equal."""
 
     @property
     def is_conflict(self) -> bool:
@@ -109,24 +104,32 @@ class Claims:
         """Number of other models that are not significantly worse than the first model."""
         return int((~self.pairs.better()[0]).sum()) - 1
 
+    @property
+    def smallest_p_value(self) -> float:
+        """Smallest p-value that the test over this number of tasks can have."""
+        return float(2.0 ** (1 - self.scores.shape[1]))
 
-def claims_of(
-    comparable: ComparableScores,
-    types: Mapping[str, str],
-    ignore_data: bool = False,
-) -> Claims:
+    @property
+    def tasks_needed(self) -> int:
+        """Smallest number of tasks with which a pair can differ significantly after the correction."""
+        models = len(self.scores)
+        pairs = models * (models - 1) / 2
+        return math.ceil(1 + math.log2(pairs / SIGNIFICANT))
+
+
+def claims_of(table: pandas.DataFrame, types: Mapping[str, str]) -> Claims:
     """Return rankings and tests of the models that have all tasks.
 
-    `types` has the type of each task. With `ignore_data`, two models are compared on a task even if their scores
-    are on different revisions of its data.
+    `table` has a row per model and a column per task, with NaN where a model lacks a task. `types` has the type
+    of each task.
 
     Raises:
         ValueError: if fewer than two models have all tasks, or if there is no task.
     """
-    scores = comparable.scores.dropna()
+    scores = table.dropna()
     if len(scores) < 2:
         raise ValueError(
-            f"{len(scores)} of {len(comparable.scores)} models have all {comparable.scores.shape[1]} tasks, "
+            f"{len(scores)} of {len(table)} models have all {table.shape[1]} tasks, "
             "expected two or more; name fewer tasks with `--task`"
         )
     if scores.columns.empty:
@@ -139,57 +142,47 @@ def claims_of(
     # Stable, so that models with equal means are in the order of their names.
     order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
     scores = scores.loc[order]
-    revisions = comparable.revisions.loc[order]
-    if ignore_data:
-        revisions = pandas.DataFrame("", revisions.index, revisions.columns)
     type_of_task = {task: types[task] for task in scores.columns if task in types}
     tasks_of_type: defaultdict[str, list[str]] = defaultdict(list)
     for task, name in type_of_task.items():
         tasks_of_type[name].append(task)
 
-    pairs = compare_all(scores, revisions)
+    pairs = compare_all(scores)
     better = pairs.better()
     # The best possible rank, and the worst one (Klein, Wright and Wieczorek, 2020).
     lowest_ranks = 1 + better.sum(axis=0)
     highest_ranks = len(better) - better.sum(axis=1)
+    rank_intervals = zip(lowest_ranks.tolist(), highest_ranks.tolist(), strict=True)
     type_means = pandas.DataFrame(index=scores.index)
     for name, tasks in tasks_of_type.items():
         type_means[name] = scores[tasks].mean(axis=1)
 
+    names = list(map(str, scores.index))
+    mean_ranks = scores.rank(ascending=False).mean(axis=1)
     return Claims(
         scores=scores,
         means=scores.mean(axis=1),
-        mean_ranks=scores.rank(ascending=False).mean(axis=1),
+        mean_ranks=mean_ranks,
         type_means=type_means,
-        rank_intervals=tuple(
-            zip(lowest_ranks.tolist(), highest_ranks.tolist(), strict=True)
-        ),
+        rank_intervals=tuple(rank_intervals),
         pairs=pairs,
-        neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
+        neighbours=tuple(_neighbours(names, pairs)),
     )
 
 
-def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
-    """Compare each pair of models (rows) over the tasks that both have on the same revision of the data."""
+def compare_all(scores: pandas.DataFrame) -> Pairs:
+    """Compare each pair of models (rows) over all tasks (columns)."""
     values = scores.to_numpy(float)
-    data = revisions.to_numpy(object)
     rows = len(values)
     firsts, seconds = np.triu_indices(rows, 1)
     differences = values[firsts] - values[seconds]
-    differences[data[firsts] != data[seconds]] = np.nan
-
-    unknown = np.full(len(differences), np.nan)
-    tasks = np.isfinite(differences).sum(axis=1)
-    totals = np.nansum(differences, axis=1)
-    means = np.divide(totals, tasks, out=unknown.copy(), where=tasks > 0)
-
+    means = differences.mean(axis=1)
+    p_values = signed_rank_p_values(differences)
+    corrected = np.array(list(holm(dict(enumerate(p_values.tolist()))).values()))
     wins = (differences > 0).sum(axis=1)
     losses = (differences < 0).sum(axis=1)
-    p_values = signed_rank_p_values(differences)
-    corrected = corrected_p_values(p_values)
     return Pairs(
         differences=_matrix(rows, means, -means),
-        tasks=_matrix(rows, tasks, tasks),
         wins=_matrix(rows, wins, losses),
         p_values=_matrix(rows, p_values, p_values),
         corrected=_matrix(rows, corrected, corrected),
@@ -213,27 +206,21 @@ def _matrix(
     return matrix
 
 
-def corrected_p_values(p_values: Floats) -> Floats:
-    """Return p-values corrected by Holm's method; NaN stays NaN, and is not counted as a test."""
-    corrected = np.full(len(p_values), np.nan)
-    is_tested = np.isfinite(p_values)
-    p_value_of_test = dict(enumerate(p_values[is_tested].tolist()))
-    corrected[is_tested] = list(holm(p_value_of_test).values())
-    return corrected
-
-
 def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
     """Yield the comparison of each model with the next one in the ranking."""
     for place, (first, second) in enumerate(pairwise(names)):
         pair = place, place + 1
         difference = float(pairs.differences[pair])
+        p_value = float(pairs.p_values[pair])
+        corrected = float(pairs.corrected[pair])
+        wins = int(pairs.wins[pair])
+        losses = int(pairs.wins[place + 1, place])
         yield Neighbours(
             first=first,
             second=second,
             difference=difference,
-            p_value=float(pairs.p_values[pair]),
-            corrected=float(pairs.corrected[pair]),
-            tasks=int(pairs.tasks[pair]),
-            wins=int(pairs.wins[pair]),
-            losses=int(pairs.wins[place + 1, place]),
+            p_value=p_value,
+            corrected=corrected,
+            wins=wins,
+            losses=losses,
         )

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
-
-LONGEST_NAME = 200
-"""Maximum number of characters of a name; longer ones are cut, since a name in someone else's file may have
-megabytes."""
-
-
-def name_of(text: Any) -> str:
-    """Return a name as text, shortened."""
-    return str(text)[:LONGEST_NAME]
 
 
 @attrs.frozen
 class ScoreRow:
     """One score, with the names and conditions that its file has."""
 
-    model: str = attrs.field(converter=name_of)
-    revision: str = attrs.field(converter=name_of)
+    model: str = attrs.field(converter=str)
+    revision: str = attrs.field(converter=str)
     """Revision of the model; empty if unknown."""
-    task: str = attrs.field(converter=name_of)
-    split: str = attrs.field(converter=name_of)
-    subset: str = attrs.field(converter=name_of)
+    task: str = attrs.field(converter=str)
+    split: str = attrs.field(converter=str)
+    subset: str = attrs.field(converter=str)
     """Language or other part of the task; `default` if the task has no parts."""
-    metric: str = attrs.field(converter=name_of)
+    metric: str = attrs.field(converter=str)
     score: float
-    software: str = attrs.field(converter=name_of)
+    software: str = attrs.field(converter=str)
     """Name and version of the software that computed it; empty if unknown."""
-    data_revision: str = attrs.field(converter=name_of)
+    data_revision: str = attrs.field(converter=str)
     """Revision of the data set or, in results of sentbed, hash of the evaluation's protocol; empty if unknown."""
     layout: str
     """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""

@@ -32,7 +32,8 @@ def test_a_mean_on_clean_items_has_the_interval_of_its_items():
     clean_mean = clean.mean()
     mean = x.mean()
     assert row.clean.value == pytest.approx(100 * clean_mean)
-    assert row.difference == pytest.approx(100 * (clean_mean - mean))
+    expected = 100 * (clean_mean - mean)
+    assert row.difference == pytest.approx(expected)
 
     # An item counts 1 / n in one mean, and 1 / m in the other where it is clean.
     influence_on_clean = np.where(seen, 0, (x - clean_mean) / len(clean))
@@ -82,7 +83,8 @@ def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustere
 
 def test_groups_without_a_clean_item_are_left_out():
     x = np.array([1.0, 0.0, 1.0, 1.0])
-    items = Items("mean", x, groups=np.array([0, 0, 1, 1]))
+    groups = np.array([0, 0, 1, 1])
+    items = Items("mean", x, groups=groups)
     seen = np.array([True, True, False, False])
     row = clean_score(score_of(items), seen_items(seen))
     assert row.clean is not None
@@ -93,7 +95,9 @@ def test_fewer_than_two_clean_items_have_no_score():
     items = Items("mean", np.ones(3))
     seen = np.array([True, True, False])
     row = clean_score(score_of(items), seen_items(seen))
-    assert (row.clean, row.difference, row.interval) == (None, None, None)
+    assert row.clean is None
+    assert row.difference is None
+    assert row.interval is None
 
 
 def test_a_single_clean_item_of_a_group_has_no_correlation():
@@ -104,5 +108,6 @@ def test_a_single_clean_item_of_a_group_has_no_correlation():
     assert row.clean is not None
     assert row.clean.value == pytest.approx(100.0)
     assert row.clean.items is not None
-    assert row.clean.items.x.tolist() == [1.0, 2.0, 3.0]
+    clean_x = row.clean.items.x
+    assert clean_x.tolist() == [1.0, 2.0, 3.0]
     assert row.difference == pytest.approx(0.0)

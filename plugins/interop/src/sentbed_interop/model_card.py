@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -17,15 +16,8 @@ from markupsafe import Markup
 from sentbed import Encoder, __version__
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
-from sentbed.tools import (
-    SCHEMA,
-    catalog,
-    components_of,
-    load_plugins,
-    plain,
-    unstructure,
-)
-from sentbed_report.formatting import count, number
+from sentbed.tools import SCHEMA, plain, unstructure
+from sentbed_report.formatting import number
 from sentbed_report.score_protocols import protocol_entries, shown
 from sentbed_report.tables.markdown import escape, fenced, markdown_table
 
@@ -38,15 +30,6 @@ METRICS: Mapping[str, str] = {
     "matthews": "matthews_correlation",
 }
 """Metric -> its name on the hub, if the names differ."""
-
-TASKS: Mapping[str, str] = {
-    "spearman": "sentence-similarity",
-    "pearson": "sentence-similarity",
-    "accuracy": "text-classification",
-    "f1": "text-classification",
-    "matthews": "text-classification",
-}
-"""Metric -> the hub's task type. For all other metrics, it is `feature-extraction`."""
 
 COMPARABLE = ("id", "aggregation", "precision", "data")
 """Keys of a score's protocol (how it was measured) that are repeated in the front matter.
@@ -79,66 +62,20 @@ def render(
     export: ExportFacts,
 ) -> str:
     """Return the model card; `record` is the run that trained the encoder, if it is known."""
+    from jinja2 import Environment, StrictUndefined
+
     title = export.title
-    if title is None and record is not None:
-        title = record.name
+    recipe = None
+    scores: tuple[Score, ...] = ()
+    if record is not None:
+        title = title or record.name
+        recipe = parts_of(record)
+        scores = record.scores
     title = title or _plain_name(encoder)
+
     refused = None
     if export.refused is not None:
         refused = _markdown(export.refused)
-    distributions = _distributions(encoder.recipe)
-
-    text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
-    values = {
-        "front": Markup(_front(encoder, record, title, export)),
-        "title": title,
-        "encoder": encoder,
-        "facts": list(_facts(encoder)),
-        "record": record,
-        "license": export.license,
-        "refused": refused,
-        "version": __version__,
-    }
-    values["differences"] = [_markdown(text) for text in export.differences]
-    values["recipe"] = tomli_w.dumps(recipe_table(encoder, record))
-    values["needed"] = " ".join(distributions)
-    values["foreign"] = sorted(distributions.keys() - {*catalog().values()})
-    values |= _sections_of_run(encoder, record)
-    card = _environment().from_string(text).render(values)
-    return str(card).rstrip() + "\n"
-
-
-def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
-    """Return the card's values that come from the run; without a run, from the encoder alone."""
-    if record is None:
-        return {
-            "scores": [],
-            "before": False,
-            "protocols": [],
-            "training": [],
-            "versions": _versions({}, _distributions(encoder.recipe)),
-            "citations": "\n\n".join(bibliography(encoder.recipe)),
-            "uncited": False,
-        }
-
-    recipe = parts_of(record)
-    distributions = _distributions(recipe or encoder.recipe)
-    scores = record.scores
-    return {
-        "scores": list(_score_rows(scores)),
-        "before": any(score.encoder.endswith(START) for score in scores),
-        "protocols": list(_protocols(scores)),
-        "training": list(_training(record)),
-        "versions": _versions(record.manifest, distributions),
-        "citations": "\n\n".join(bibliography(encoder.recipe, recipe)),
-        "uncited": recipe is None,
-    }
-
-
-def _environment() -> Any:
-    """Return the Jinja environment of the card, which escapes all values but `Markup` for Markdown."""
-    from jinja2 import Environment, StrictUndefined
-
     environment = Environment(
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -146,7 +83,23 @@ def _environment() -> Any:
         finalize=_escaped,
     )
     environment.filters |= {"code": _code, "table": _table}
-    return environment
+    text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
+    card = environment.from_string(text).render(
+        front=Markup(_front(encoder, record, title, export)),
+        title=title,
+        width=encoder.width,
+        max_length=encoder.recipe.max_length,
+        version=__version__,
+        record=record,
+        license=export.license,
+        refused=refused,
+        differences=[_markdown(note) for note in export.differences],
+        scores=list(_score_rows(scores)),
+        training=list(_training(record)),
+        recipe=tomli_w.dumps(recipe_table(encoder, record)),
+        citations="\n\n".join(bibliography(encoder.recipe, recipe)),
+    )
+    return f"{card.rstrip()}\n"
 
 
 def _escaped(value: object) -> object:
@@ -165,17 +118,12 @@ def _code(text: str, language: str) -> Markup:
     return Markup(fenced(text, language))
 
 
-def _table(
-    heading: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    numbers: Sequence[int] = (),
-) -> Markup:
-    """Return a table with escaped cells; the columns at the indices `numbers` are right-aligned."""
-    headings = list(map(escape, heading))
+def _table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
+    """Return a table with escaped cells."""
     escaped_rows = []
     for row in rows:
         escaped_rows.append([escape(str(cell)) for cell in row])
-    return Markup(markdown_table(headings, escaped_rows, numbers))
+    return Markup(markdown_table(heading, escaped_rows, ()))
 
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
@@ -209,43 +157,11 @@ def _public(value: Any) -> Any:
     return scheme + Path(path).name
 
 
-def _model(encoder: Encoder) -> str | None:
-    return encoder.recipe.backbone.model
-
-
 def _plain_name(encoder: Encoder) -> str:
     """Return a name for the model, made of the names of the backbone's model and the pooler."""
-    base = Path(_model(encoder) or encoder.recipe.backbone.name).name
+    backbone = encoder.recipe.backbone
+    base = Path(backbone.model or backbone.name).name
     return f"{base}-{encoder.recipe.pooler.name}"
-
-
-def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
-    """Yield name and value of each fact about the encoder's parts."""
-    recipe, model = encoder.recipe, _public(_model(encoder))
-    head = recipe.head
-    backbone = recipe.backbone.name
-    if model:
-        backbone += f", of {model}"
-    yield "backbone", backbone
-    yield "pooler", recipe.pooler.name
-
-    if head.projection is None:
-        yield "projection", "none"
-    else:
-        widths = [str(width) for width in (*head.hidden, head.projection)]
-        yield "projection", f"to {' and '.join(widths)}"
-    if head.transform is not None and encoder.placed.fitted_on is not None:
-        yield "transform", head.transform.name
-    if head.normalize:
-        yield "normalised", "to length 1"
-    else:
-        yield "normalised", "no"
-
-    yield "width", encoder.width
-    yield "length", f"at most {recipe.max_length} tokens of a sentence"
-    for prompt in filter(None, recipe.resolved_prompts):
-        for name, value in prompt.describe().items():
-            yield f"prompt, {name}", value
 
 
 def _front(
@@ -255,30 +171,30 @@ def _front(
     export: ExportFacts,
 ) -> str:
     """Return the front matter in YAML, which the hub reads."""
+    tags = ["sentbed", "sentence-similarity", "feature-extraction"]
     library = "sentbed"
     if export.refused is None:
         library = "sentence-transformers"
+        tags.insert(0, library)
+    backbone = encoder.recipe.backbone
     base_model = None
-    model = _model(encoder)
-    if model and encoder.recipe.backbone.pretrained and HUB_ID.fullmatch(model):
-        base_model = model
+    if backbone.pretrained and HUB_ID.fullmatch(backbone.model or ""):
+        base_model = backbone.model
 
     results: list[EvalResult] = []
     datasets: list[str] = []
     if record is not None:
-        results = list(_results(record))
+        results = list(_results(record.scores))
         datasets = list(dict.fromkeys(_hub_data(record.recipe.get("stage", ()))))
     model_name = None
     if results:
         model_name = title
-
-    tags = [library, "sentbed", "sentence-similarity", "feature-extraction"]
     data = ModelCardData(
         license=export.license,
         language=list(export.languages) or None,
         library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=list(dict.fromkeys(tags)),
+        tags=tags,
         base_model=base_model,
         datasets=datasets or None,
         model_name=model_name,
@@ -287,9 +203,9 @@ def _front(
     return data.to_yaml()
 
 
-def _results(record: RunRecord) -> Iterator[EvalResult]:
+def _results(scores: Iterable[Score]) -> Iterator[EvalResult]:
     """Yield the scores after training as entries of the front matter."""
-    for score in record.scores:
+    for score in scores:
         if score.encoder.endswith(START) or not math.isfinite(score.value):
             continue
 
@@ -299,17 +215,16 @@ def _results(record: RunRecord) -> Iterator[EvalResult]:
             split = shown(protocol["split"])
         words = re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII)
         comparable = {key: protocol[key] for key in COMPARABLE if key in protocol}
-        metric = score.metric
         yield EvalResult(
-            task_type=TASKS.get(metric, "feature-extraction"),
+            task_type="feature-extraction",
             task_name=score.evaluator,
             dataset_type=words.strip("-") or "data",
             dataset_name=score.task,
             dataset_config=score.evaluator,
             dataset_split=split,
-            metric_type=METRICS.get(metric, metric),
+            metric_type=METRICS.get(score.metric, score.metric),
             metric_value=round(score.value, 4),
-            metric_name=f"{metric} ({score.protocol_name})",
+            metric_name=f"{score.metric} ({score.protocol_name})",
             metric_args=comparable,
         )
 
@@ -328,124 +243,32 @@ def _hub_data(table: Any) -> Iterator[str]:
             yield dataset
 
 
-def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
-    """Yield a table row for each score, with the main entries of its protocol."""
+def _score_rows(scores: Iterable[Score]) -> Iterator[tuple[object, ...]]:
+    """Yield a table row for each score, with its whole protocol."""
     for score in scores:
-        protocol = score.evaluator_protocol
         value = number(score.value, score_digits([score.value]))
-        split = shown(plain(protocol.get("split", "–")))
-        precision = score.protocol["encoder"].get("precision", "–")
+        entries = protocol_entries(score).items()
+        protocol = "; ".join(f"{name} = {entry}" for name, entry in entries)
         yield (
             score.encoder,
             score.evaluator,
             score.task,
             score.metric,
             value,
-            score.protocol_name or "–",
-            split,
-            precision,
-            _short(protocol.get("data")),
+            protocol,
         )
 
 
-def _protocols(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield a line for each evaluator, metric and protocol, with the entries that all its scores share.
-
-    If an encoder has several scores in a task, their second scores form a group of their own, and so on.
-    """
-    groups: dict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(list)
-    repetitions: Counter[tuple[str, str, str, str, str]] = Counter()
-    for score in scores:
-        measured = (score.evaluator, score.metric, score.protocol_name)
-        of_task = (*measured, score.encoder, score.task)
-        repetitions[of_task] += 1
-        groups[*measured, repetitions[of_task]].append(protocol_entries(score))
-
-    for (evaluator, metric, *_), (first, *others) in groups.items():
-        shared = []
-        for name, value in first.items():
-            if all(entries.get(name) == value for entries in others):
-                shared.append(f"{name} = {value}")
-        yield f"{evaluator}, {metric}: {'; '.join(shared) or 'not stated'}"
-
-
-def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
-    """Yield a table row for each stage: name; data, its location, number of rows and hash; loss; length."""
+def _training(record: RunRecord | None) -> Iterator[tuple[object, ...]]:
+    """Yield a table row for each stage: its name, data, their number of rows and hash, and loss."""
+    if record is None:
+        return
     for stage in record.recipe.get("stage", ()):
-        locations: list[str] = []
-        sources = []
-        for table in _tables(stage["data"]):
-            if "use" in table:
-                sources.append(str(table["use"]))
-            locations += map(_public, filter(_is_location, table.values()))
-        data, *parts = sources
-        if parts:
-            data += f" of {', '.join(parts)}"
-        length = "–"
-        for key in ("steps", "epochs"):
-            if key in stage:
-                length = count(stage[key], key.removesuffix("s"))
-
         facts = record.manifest.get("data", {}).get(stage["name"], {})
-        rows = "–"
-        if "rows" in facts:
-            rows = f"{facts['rows']:,}"
-        digest = _short(facts.get("sha256"))
-        loss = stage["loss"]["use"]
-        length += f", {stage['batch_size']} rows per step"
-        location = ", ".join(locations) or "–"
-        yield stage["name"], data, location, rows, digest, loss, length
-
-
-def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a table and all tables in it, at any depth."""
-    if isinstance(value, Mapping):
-        yield value
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _tables(item)
-
-
-def _is_location(value: Any) -> bool:
-    """Whether a value is a location of data: an absolute path, or one with a scheme such as `hub:`."""
-    if not isinstance(value, str):
-        return False
-    return Path(value).is_absolute() or value.startswith(("pkg:", "data:", "hub:"))
-
-
-def _short(digest: Any) -> str:
-    """Return the first twelve characters of a hash, or of each hash in a list; a dash if there is no hash."""
-    if isinstance(digest, list | tuple):
-        return ", ".join(map(_short, digest))
-    if not digest:
-        return "–"
-    return shown(plain(digest))[:12]
-
-
-def _versions(
-    manifest: Mapping[str, Any], installed: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return the versions of distributions and libraries.
-
-    Versions that the run recorded take the place of installed versions. Libraries that the run did not record are
-    left out.
-    """
-    versions = {"sentbed": __version__, **installed}
-    for plugin in manifest.get("plugins", ()):
-        if plugin["distribution"] in versions:
-            versions[plugin["distribution"]] = str(plugin["version"])
-    libraries = manifest.get("libraries", {})
-    for name in ("torch", "transformers", "tokenizers"):
-        if name in libraries:
-            versions[name] = libraries[name]
-    return list(versions.items())
-
-
-def _distributions(recipe: Any) -> dict[str, str]:
-    """Return the distributions of a recipe's components and of the runtime `cpu`, with the installed versions."""
-    plugins = load_plugins()
-    infos = [plugins.origin(cls) for cls in components_of(recipe)]
-    infos += plugins.offers.get(("runtime", "cpu"), [])
-    versions = {info.distribution: info.version for info in infos if info is not None}
-    return dict(sorted(versions.items()))
+        yield (
+            stage["name"],
+            stage["data"]["use"],
+            facts.get("rows", "–"),
+            facts.get("sha256", "–"),
+            stage["loss"]["use"],
+        )

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
+from sentbed import Encoder, ModelError, RecipeError, RunError
 from sentbed.errors import listed
-from sentbed.helpers import read_json
+from sentbed.helpers import foreign, read_json
 from sentbed.protocols import START, Score
 from sentbed.tools import (
+    RESOLVED,
     Document,
     from_plain,
     load_plugins,
     structure_recipe,
 )
 
-REPORT, RECIPE = "report.json", "resolved.toml"
+REPORT = "report.json"
 
 
 @attrs.frozen(eq=False)
@@ -28,8 +29,6 @@ class RunRecord:
 
     name: str
     status: str
-    encoder: str
-    """Name of the encoder in the run."""
     scores: tuple[Score, ...]
     """Scores that involve the encoder, before training (`NAME@start`) and after."""
     recipe: Mapping[str, Any]
@@ -53,13 +52,22 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
     if directory is None:
         return None
 
-    report, recipe, scores = _read(directory)
+    with foreign(
+        RunError, f"`{directory}` is not a run directory", "name a run directory"
+    ):
+        report = read_json(directory / REPORT)
+        recipe = tomllib.loads((directory / RESOLVED).read_text("utf-8"))
+        scores = from_plain(report["scores"], list[Score])
+
     name = _name_in_run(source, recipe)
-    of_encoder = [score for score in scores if name in _names(score.encoder)]
+    of_encoder = []
+    for score in scores:
+        # `en@start` involves the encoder `en`, and `en+zh` involves both.
+        if name in score.encoder.removesuffix(START).split("+"):
+            of_encoder.append(score)
     return RunRecord(
         name=str(report["name"]),
         status=str(report["status"]),
-        encoder=name,
         scores=tuple(of_encoder),
         recipe=recipe,
         manifest=report["manifest"],
@@ -71,7 +79,7 @@ def _run_above(source: Path | None) -> Path | None:
     if source is None:
         return None
     for directory in source.parents[:2]:
-        if (directory / REPORT).is_file() and (directory / RECIPE).is_file():
+        if (directory / REPORT).is_file() and (directory / RESOLVED).is_file():
             return directory
     return None
 
@@ -102,31 +110,3 @@ def parts_of(record: RunRecord) -> Any:
         return structure_recipe(Document.of(record.recipe), load_plugins(), Path.cwd())
     except RecipeError:
         return None
-
-
-def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
-    """Return report, recipe and scores of a run.
-
-    Raises:
-        RunError: if a file cannot be read.
-    """
-    try:
-        report = read_json(directory / REPORT)
-        recipe = _read_toml(directory / RECIPE)
-        scores = from_plain(report["scores"], list[Score])
-    except (OSError, ValueError, KeyError, TypeError, DataError) as error:
-        raise RunError(
-            f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
-            f"{type(error).__name__}: {error}); name a run directory"
-        ) from error
-
-    return report, recipe, scores
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text("utf-8"))
-
-
-def _names(encoder: str) -> set[str]:
-    """Return the names of the encoders that a score involves: `en@start` involves `en`, `en+zh` involves both."""
-    return set(encoder.removesuffix(START).split("+"))

@@ -56,7 +56,7 @@ class ToHub(Exporter):
 
     The encoder is written in the format of sentence-transformers. If that library cannot compute it, the
     folder is one for `Encoder.load` instead, and the card says why. If the library would give other vectors,
-    nothing is written. The card has the scores, data and versions of the run that trained the encoder. The
+    nothing is written. The card has the scores and data of the run that trained the encoder. The
     recipe and the card have only the last part of absolute paths. Nothing is uploaded.
     """
 

@@ -1,18 +1,13 @@
-"""Runs and studies with their scores on clean items only, and tables of these scores."""
+"""Recipes of runs and studies, and a table of their scores on clean items."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import attrs
 from sentbed.protocols import Recipe, Score
 from sentbed.tools import RESOLVED, Plugins, read_document, structure_recipe
-from sentbed_report.run_comparison import difference_table
-from sentbed_report.study.exports import named_tables
-from sentbed_report.study.study_data import CellRun, StudyData, with_runs
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.tables.table import Table
 
 from sentbed_audit.clean.clean_section import clean_scores, scores_table
@@ -39,29 +34,6 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
     return recipes
 
 
-def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
-    """Return a study with its scores on clean items. A score whose items have unknown texts is left out.
-
-    Costs of runs and published numbers are left out, too, since they are over all items.
-
-    Raises:
-        RunError: if a score cannot be computed from its items.
-    """
-
-    def run_on_clean_items(run: CellRun) -> CellRun:
-        counted, _ = clean_scores(overlap, run.scores)
-        scores = tuple(row.clean for row in counted if row.clean is not None)
-        return attrs.evolve(run, scores=scores, cost=None)
-
-    return attrs.evolve(
-        data,
-        name=f"{data.name}, clean items",
-        cells=with_runs(data.cells, run_on_clean_items),
-        expected={},
-        references={},
-    )
-
-
 def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score]]:
     """Return a table of the scores of runs, on all and on clean items, and the scores whose items are unknown.
 
@@ -75,12 +47,3 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
             rows += [(str(run), score) for score in counted]
             others += not_counted
     return scores_table(rows), others
-
-
-def comparison_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """Yield each table, followed by its table of differences between cells if it has any."""
-    for summary, table in zip(summaries, named_tables(summaries), strict=True):
-        yield table
-        differences = difference_table(summary)
-        if differences.rows:
-            yield differences

@@ -1,18 +1,27 @@
-"""Export of an encoder to a folder of sentence-transformers: its modules, their files and a README."""
+"""Export of an encoder to a folder of sentence-transformers, which the library saves."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import tokenizers
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 from sentbed import ModelError, __version__
 from sentbed.errors import listed
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 
 from sentbed_interop._torch.prompt_limits import (
     DEFAULT,
@@ -20,26 +29,26 @@ from sentbed_interop._torch.prompt_limits import (
     prompts_before_texts,
     require_plain_prompt,
 )
-from sentbed_interop._torch.sentence_transformers_check import (
-    TOLERANCE,
-    TOLERANCE_OF_LOW_PRECISION,
-    require_same_vectors,
-)
-from sentbed_interop._torch.sentence_transformers_names import POOLING
-from sentbed_interop._torch.sentence_transformers_tokenizer import (
-    write_tokenizer_settings,
-)
-from sentbed_interop._torch.static_embedding import (
-    STATIC_EMBEDDING,
-    holds_table,
-    require_static,
-    set_longest_text,
-)
+from sentbed_interop._torch.sentence_transformers_check import difference
+from sentbed_interop._torch.sentence_transformers_modules import POOLERS
 from sentbed_interop.merged_adapters import save_merged
+from sentbed_interop.other_vectors_error import OtherVectorsError
 from sentbed_interop.similarity_names import similarity_of
 
 if TYPE_CHECKING:
     from sentbed import Encoder
+
+TOLERANCE = 1e-5
+"""Largest allowed difference of vectors, relative to the largest number in them."""
+
+TOLERANCE_OF_LOW_PRECISION = 0.1
+"""Largest allowed difference for weights in any other precision than float32.
+
+The encoder then computes in that precision, but the library in float32, so the vectors differ by rounding.
+"""
+
+TABLE_FILE, TABLE = "model.safetensors", "embedding.weight"
+"""File of a static encoder's weights, and the name of the table in it."""
 
 REASONS = {
     "decoder": "it reads the decoder's output",
@@ -50,50 +59,55 @@ REASONS = {
 """What a pooler needs besides the last layer -> the reason why sentence-transformers has no equivalent."""
 
 
-@attrs.frozen(eq=False)
-class Dense:
-    """A module `Dense` of the folder: a linear layer and the activation after it."""
-
-    linear: torch.nn.Linear
-    activation: torch.nn.Module
-
-
 def write_folder(encoder: Encoder, directory: Path) -> tuple[str, ...]:
     """Write the folder, and return notes on how it differs from the encoder.
 
     Raises:
-        ModelError: if stock modules cannot give the encoder's vectors.
+        ModelError: if the library's modules cannot give the encoder's vectors.
+        OtherVectorsError: if they should give these vectors, but do not.
     """
     require_plain_prompt(encoder, "sentence-transformers")
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
     prompts = prompts_before_texts(encoder)
+    similarity: Any = similarity_of(encoder)
 
-    save_merged(encoder, directory / "encoder")
-    for file in (directory / "encoder" / "backbone").iterdir():
-        file.rename(directory / file.name)
-    shutil.rmtree(directory / "encoder")
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        save_merged(encoder, Path(temporary) / "encoder")
+        backbone = Path(temporary) / "encoder" / "backbone"
+        dtype = "float32"
+        first: list[torch.nn.Module]
+        if _holds_table(backbone):
+            first = [_static_embedding(encoder, backbone, pooling)]
+        else:
+            dtype = _dtype(encoder, backbone)
+            mode: Any = pooling
+            transformer = _transformer(backbone, longest_input(encoder))
+            first = [transformer, Pooling(encoder.backbone.width, mode)]
+        modules = [*first, *layers]
+        if encoder.recipe.head.normalize:
+            modules.append(Normalize())
 
-    notes: tuple[str, ...] = ()
+        default = None
+        if DEFAULT in prompts:
+            default = DEFAULT
+        model = SentenceTransformer(
+            modules=modules,
+            device="cpu",
+            prompts=prompts,
+            default_prompt_name=default,
+            similarity_fn_name=similarity,
+        )
+        model.save(str(directory), create_model_card=False)
+        saved = SentenceTransformer(str(directory), device="cpu")
+
+    notes = tuple(_notes(encoder, dtype))
+    (directory / "README.md").write_text(_readme(notes), "utf-8")
     tolerance = TOLERANCE
-    if holds_table(directory):
-        require_static(encoder, pooling)
-        set_longest_text(directory, encoder.recipe.max_length)
-        _write_modules(directory, [STATIC_EMBEDDING], layers, encoder)
-    else:
-        dtype = _dtype(encoder, directory)
-        if dtype != "float32":
-            tolerance = TOLERANCE_OF_LOW_PRECISION
-        notes = tuple(_notes(encoder, dtype))
-        length = longest_input(encoder)
-        write_tokenizer_settings(directory, length)
-        _write_modules(directory, ["Transformer", "Pooling"], layers, encoder)
-        _write_pooling(directory, pooling, encoder.backbone.width)
-        _write_settings(directory, length, dtype)
-
-    _write_prompts(directory, prompts, similarity_of(encoder))
-    (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
-    require_same_vectors(encoder, directory, tolerance)
+    if dtype != "float32":
+        tolerance = TOLERANCE_OF_LOW_PRECISION
+    _require_same_vectors(encoder, saved, tolerance)
     return notes
 
 
@@ -105,79 +119,64 @@ def _notes(encoder: Encoder, dtype: str) -> Iterator[str]:
             f"{encoder.recipe.max_length} tokens without the prompt have other vectors."
         )
     if dtype != "float32":
-        yield f"The weights were in {dtype} and are used in float32 here: vectors differ in the last digits."
+        yield f"The weights were in {dtype} and are in float32 here: vectors differ in the last digits."
 
 
-def _write_modules(
-    directory: Path,
-    first: Sequence[str],
-    layers: Sequence[Dense],
+def _transformer(backbone: Path, length: int) -> Transformer:
+    """Return the module that reads the last layer of a backbone, in fp32.
+
+    Raises:
+        ModelError: if its tokenizer has no token for padding.
+    """
+    transformer = Transformer(
+        str(backbone), model_kwargs={"dtype": "float32"}, max_seq_length=length
+    )
+    tokenizer = transformer.tokenizer
+    tokenizer.padding_side = "right"
+    tokenizer.truncation_side = "right"
+    if tokenizer.pad_token is None:
+        # The library pads batches with this token, which is masked. LLaMA and GPT-2 have none.
+        tokenizer.pad_token = (
+            tokenizer.eos_token or tokenizer.bos_token or tokenizer.unk_token
+        )
+    if tokenizer.pad_token is None:
+        raise ModelError(
+            "the tokenizer has no special token that could fill a batch; give it a `pad_token` with "
+            "transformers, and save it beside the weights"
+        )
+    return transformer
+
+
+def _holds_table(backbone: Path) -> bool:
+    """Whether a backbone's directory holds a table of token vectors instead of a model of transformers."""
+    return (
+        not (backbone / "config.json").is_file() and (backbone / TABLE_FILE).is_file()
+    )
+
+
+def _static_embedding(
     encoder: Encoder,
-) -> None:
-    """Write `modules.json` (the modules `first`, then `layers` and the norm), and the files of `layers`."""
-    types = [*first, *["Dense"] * len(layers)]
-    if encoder.recipe.head.normalize:
-        types.append("Normalize")
-
-    entries = []
-    for number, name in enumerate(types):
-        path = f"{number}_{name}"
-        if number == 0:
-            path = ""
-        # Release 6 moved the classes, but still accepts these names.
-        kind = f"sentence_transformers.models.{name}"
-        entry = {"idx": number, "name": str(number), "path": path, "type": kind}
-        entries.append(entry)
-
-    _write_json(directory / "modules.json", entries)
-    for number, layer in enumerate(layers, len(first)):
-        _write_dense(directory / f"{number}_Dense", layer)
-
-
-def _write_pooling(
-    directory: Path,
+    backbone: Path,
     pooling: str,
-    width: int,
-) -> None:
-    """Write the settings of the module `Pooling`."""
-    config: dict[str, Any] = {"word_embedding_dimension": width}
-    for mode, key in POOLING.items():
-        config[key] = mode == pooling
-    config["include_prompt"] = True
-    _write_json(directory / "1_Pooling" / "config.json", config)
+) -> StaticEmbedding:
+    """Return a table of token vectors as a module, which takes their mean.
 
-
-def _write_settings(
-    directory: Path,
-    max_seq_length: int,
-    dtype: str,
-) -> None:
-    """Write the settings of the module `Transformer`."""
-    transformer: dict[str, Any] = {
-        "max_seq_length": max_seq_length,
-        "do_lower_case": False,
-    }
-    if dtype != "float32":
-        # The dense layers are in fp32 and do not accept another precision.
-        transformer["model_args"] = {"torch_dtype": "float32"}
-    _write_json(directory / "sentence_bert_config.json", transformer)
-
-
-def _write_prompts(
-    directory: Path,
-    prompts: Mapping[str, str],
-    similarity: str,
-) -> None:
-    """Write the settings of the whole model: the prompts for tasks, and the similarity."""
-    default = None
-    if DEFAULT in prompts:
-        default = DEFAULT
-    whole: dict[str, Any] = {
-        "prompts": dict(prompts),
-        "default_prompt_name": default,
-        "similarity_fn_name": similarity,
-    }
-    _write_json(directory / "config_sentence_transformers.json", whole)
+    Raises:
+        ModelError: if the encoder pools otherwise, or has a prompt.
+    """
+    if pooling != "mean":
+        raise ModelError(
+            f"the pooler `{encoder.recipe.pooler.name}` cannot be exported with a table of token vectors: "
+            "`StaticEmbedding` of sentence-transformers takes their mean; train with the pooler `mean`"
+        )
+    if encoder.recipe.resolved_prompt is not None:
+        raise ModelError(
+            "the encoder has a prompt, and `StaticEmbedding` of sentence-transformers has no place for one; "
+            "train without it, since it adds the same to all vectors"
+        )
+    tokenizer = tokenizers.Tokenizer.from_file(str(backbone / "tokenizer.json"))
+    tokenizer.enable_truncation(encoder.recipe.max_length)
+    return StaticEmbedding(tokenizer, load_file(backbone / TABLE_FILE)[TABLE])
 
 
 def pooling_of(encoder: Encoder) -> str:
@@ -188,7 +187,7 @@ def pooling_of(encoder: Encoder) -> str:
     """
     pooler = encoder.recipe.pooler
     pooling = pooler.pooling
-    if pooling in POOLING:
+    if pooling in POOLERS:
         return str(pooling)
 
     reason = f"it says `pooling = {pooling!r}`"
@@ -201,7 +200,7 @@ def pooling_of(encoder: Encoder) -> str:
 
     raise ModelError(
         f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "
-        f"states of the last layer ({listed(POOLING)}); train with the pooler `mean`, `first` or `last`, "
+        f"states of the last layer ({listed(POOLERS)}); train with the pooler `mean`, `first` or `last`, "
         "or take `--to onnx`"
     )
 
@@ -222,7 +221,7 @@ def layers_of(encoder: Encoder) -> list[Dense]:
     layers = []
     name = encoder.recipe.pooler.dense
     if name:
-        layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
+        layers.append(_dense(getattr(module.pooler, name), torch.nn.Tanh()))
 
     # With hidden layers, the projection is an `nn.Sequential` of linear layers and activations. Otherwise, it is
     # a single linear layer.
@@ -233,16 +232,31 @@ def layers_of(encoder: Encoder) -> list[Dense]:
         parts = module.projection
     for part in parts:
         if isinstance(part, torch.nn.Linear):
-            layers.append(Dense(part, torch.nn.Identity()))
+            layers.append(_dense(part, torch.nn.Identity()))
         else:
-            layers[-1] = Dense(layers[-1].linear, part)
+            layers[-1].activation_function = part
 
     # The fitted transform of the head, such as whitening, is linear; without one, it is `nn.Identity`.
     if isinstance(module.transform, torch.nn.Linear):
-        layers.append(Dense(module.transform, torch.nn.Identity()))
+        layers.append(_dense(module.transform, torch.nn.Identity()))
     if head.dimensions is not None:
         layers = _with_first_dimensions(layers, encoder)
     return layers
+
+
+def _dense(linear: torch.nn.Linear, activation: torch.nn.Module) -> Dense:
+    """Return the module `Dense` with a copy of a layer's weights, and the activation after it."""
+    bias = None
+    if linear.bias is not None:
+        bias = linear.bias.detach().clone()
+    return Dense(
+        linear.in_features,
+        linear.out_features,
+        bias=bias is not None,
+        activation_function=activation,
+        init_weight=linear.weight.detach().clone(),
+        init_bias=bias,
+    )
 
 
 def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
@@ -254,13 +268,13 @@ def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[De
     """
     width = encoder.width
     bias = None
-    if layers and isinstance(layers[-1].activation, torch.nn.Identity):
-        *others, last = layers
-        weight = last.linear.weight[:width]
-        if last.linear.bias is not None:
-            bias = last.linear.bias[:width]
+    others = list(layers)
+    if layers and isinstance(layers[-1].activation_function, torch.nn.Identity):
+        last = others.pop().linear
+        weight = last.weight[:width]
+        if last.bias is not None:
+            bias = last.bias[:width]
     else:
-        others = list(layers)
         weight = torch.eye(width, encoder.placed.module.untransformed_width)
 
     linear = torch.nn.Linear(weight.shape[1], width, bias=bias is not None)
@@ -268,8 +282,7 @@ def _with_first_dimensions(layers: Sequence[Dense], encoder: Encoder) -> list[De
         linear.weight.copy_(weight)
         if bias is not None:
             linear.bias.copy_(bias)
-
-    return [*others, Dense(linear, torch.nn.Identity())]
+    return [*others, _dense(linear, torch.nn.Identity())]
 
 
 def _require_last_layer(encoder: Encoder) -> None:
@@ -282,10 +295,10 @@ def _require_last_layer(encoder: Encoder) -> None:
         )
 
 
-def _dtype(encoder: Encoder, directory: Path) -> str:
+def _dtype(encoder: Encoder, backbone: Path) -> str:
     """Return the precision of the weights. Raises `ModelError` if transformers would not load them."""
     config = {}
-    file = directory / "config.json"
+    file = backbone / "config.json"
     if file.is_file():
         config = json.loads(file.read_text("utf-8"))
 
@@ -303,49 +316,31 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
     return str(config.get("dtype") or config.get("torch_dtype") or "float32")
 
 
-def _write_dense(directory: Path, layer: Dense) -> None:
-    """Write settings and weights of a module `Dense`."""
-    linear, activation = layer.linear, type(layer.activation)
-    config = {
-        "in_features": linear.in_features,
-        "out_features": linear.out_features,
-        "bias": linear.bias is not None,
-        "activation_function": f"{activation.__module__}.{activation.__qualname__}",
-    }
-    _write_json(directory / "config.json", config)
-    weights = {
-        f"linear.{name}": value.detach().contiguous()
-        for name, value in linear.named_parameters()
-    }
-    save_file(weights, directory / "model.safetensors")
+def _require_same_vectors(
+    encoder: Encoder,
+    model: SentenceTransformer,
+    tolerance: float,
+) -> None:
+    """Raise `OtherVectorsError` if sentence-transformers does not give the encoder's vectors."""
+    largest_difference = difference(encoder, model)
+    # Also true if a vector has NaN.
+    if not largest_difference <= tolerance:
+        raise OtherVectorsError(
+            f"the folder would give vectors that are {largest_difference:.2g} apart: either the backbone "
+            f"`{encoder.recipe.backbone.name}` computes something else than sentence-transformers with the same "
+            f"files, or the pooler `{encoder.recipe.pooler.name}` is not what it says; take `--to onnx`"
+        )
 
 
-def _write_json(file: Path, content: Any) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-
-
-def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
+def _readme(notes: Sequence[str]) -> str:
     """Return the folder's README, with how to load it and the notes on differences."""
-    recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
-    parts = f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"
-    if prompt is not None:
-        parts += f", prompt `{prompt.template}`"
     lines = [
         "# A sentence encoder",
         "",
-        f"Written by sentbed {__version__} for sentence-transformers 5 and 6: {parts}.",
-        "",
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        'vectors = SentenceTransformer("this directory").encode(["a sentence"])',
-        "```",
-        "",
+        f"Written by sentbed {__version__} for sentence-transformers:",
+        '`SentenceTransformer("this directory").encode(["a sentence"])`.',
         "If transformers reports missing weights of a `pooler`, as for BERT: vectors do not depend on them.",
         "",
     ]
-    if notes:
-        lines += ["## What differs from the encoder in sentbed", ""]
-        lines += [f"- {note}" for note in notes]
-        lines.append("")
-    return "\n".join(lines)
+    lines += [f"- {note}" for note in notes]
+    return "\n".join(lines).rstrip() + "\n"
