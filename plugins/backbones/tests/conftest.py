@@ -11,6 +11,10 @@ import tokenizers
 import torch
 import transformers
 from sentbed.protocols import BuildContext
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
 
 SENTENCES = (
     "The cat sat on the mat.",
@@ -91,6 +95,7 @@ GEMMA = {"num_key_value_heads": 2, "head_dim": 8}
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "t5-1.1": ("t5", {"feed_forward_proj": "gated-gelu"}),
+    "t5-start": ("t5", {"decoder_start_token_id": 7}),
     "opt-350m": ("opt", {"word_embed_proj_dim": 16, "do_layer_norm_before": False}),
     "llama-grouped": ("llama", {"num_key_value_heads": 2}),
     "mistral": ("mistral", {"num_key_value_heads": 2, "sliding_window": 6}),
@@ -149,6 +154,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """Architectures with settings of their own."""
+
+
+BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")
+"""Architectures that count positions from the padding id on."""
+MASKED = ("bert", "distilbert", "electra", "modernbert", *BEHIND_PADDING)
 
 
 def small_tokenizer(specials):
@@ -227,12 +237,6 @@ def save_model(tmp_path):
     def save(kind="bert", name="model", **overrides):
         directory = tmp_path / name
         kind, settings = VARIANTS.get(kind, (kind, {}))
-        positions_behind_padding = kind in (
-            "roberta",
-            "xlm-roberta",
-            "camembert",
-            "mpnet",
-        )
         if kind in BYTE_LEVEL:
             tokenizer = byte_level_tokenizer(kind)
             settings = {
@@ -240,9 +244,10 @@ def save_model(tmp_path):
                 "eos_token_id": tokenizer.eos_token_id,
             } | settings
         else:
-            tokenizer = small_tokenizer(
-                ROBERTA_SPECIALS if positions_behind_padding else BERT_SPECIALS
-            )
+            specials = BERT_SPECIALS
+            if kind in BEHIND_PADDING:
+                specials = ROBERTA_SPECIALS
+            tokenizer = small_tokenizer(specials)
         shape = SHAPES.get(
             kind,
             {
@@ -278,6 +283,24 @@ def save_model(tmp_path):
     return save
 
 
+@pytest.fixture(scope="session")
+def backbone_of():
+    """Return the backbone for a kind of model, by the architecture's name."""
+
+    def backbone(kind, directory, **fields):
+        architecture, _ = VARIANTS.get(kind, (kind, {}))
+        component = Causal
+        if architecture == "t5":
+            component = T5
+        elif architecture == "opt":
+            component = Opt
+        elif architecture in MASKED:
+            component = Bert
+        return component(model=str(directory), **fields)
+
+    return backbone
+
+
 @pytest.fixture
 def edit_json():
     def edit(file, **changes):
@@ -302,30 +325,3 @@ def padded():
         return torch.tensor(ids), torch.tensor(mask)
 
     return pad
-
-
-@pytest.fixture
-def assert_one_by_one():
-    """Compare a padded batch, and each of its texts alone, with a reference that sees one text at a time."""
-
-    def check(
-        built,
-        module,
-        reference,
-        texts,
-        ids,
-        mask,
-    ):
-        states = module(ids, mask)
-        for row, text in enumerate(texts):
-            text_ids = torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[
-                None
-            ]
-            expected = reference(input_ids=text_ids).last_hidden_state[0]
-            token_states = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(token_states, expected, rtol=0, atol=1e-5)
-            alone = module(text_ids, None).last_hidden_state[0]
-            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
-        return states
-
-    return check

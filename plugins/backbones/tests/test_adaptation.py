@@ -108,27 +108,15 @@ def test_four_bits_without_their_packages_say_what_to_install(without, package):
     (problem,) = problems(quantization="nf4", lora=LoRA())
     assert f"`{package}`" in problem
     assert "pip install 'sentbed-backbones[qlora]'" in problem
-
-
-def test_an_adapter_needs_only_peft(without, adapter):
-    without("bitsandbytes", "accelerate")
-    assert problems(lora=LoRA()) == []
-    without("peft")
-    for messages in (problems(lora=LoRA()), problems(adapter=str(adapter))):
-        (problem,) = messages
-        assert "pip install 'sentbed-backbones[lora]'" in problem
+    lora_needs_it = package == "peft"
+    assert bool(problems(lora=LoRA())) == lora_needs_it
 
 
 @pytest.mark.parametrize(
     ("system", "machine", "runs"),
     [
         ("Linux", "x86_64", True),
-        ("Linux", "aarch64", True),
-        ("Windows", "AMD64", True),
-        ("Windows", "ARM64", True),
-        ("Darwin", "arm64", True),
         ("Darwin", "x86_64", False),
-        ("Linux", "ppc64le", False),
     ],
 )
 def test_a_machine_without_bitsandbytes_is_named(monkeypatch, system, machine, runs):
@@ -142,10 +130,6 @@ def test_a_machine_without_bitsandbytes_is_named(monkeypatch, system, machine, r
 def test_an_adapter_that_is_not_there_is_a_problem(tmp_path):
     (problem,) = problems(adapter=str(tmp_path / "none"))
     assert "cannot be found" in problem
-
-
-def test_an_adapter_of_the_hub_is_not_looked_at():
-    assert problems(adapter="someone/something") == []
 
 
 def test_an_adapter_without_configuration_is_a_problem(adapter):

@@ -9,7 +9,6 @@ import torch
 import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
-from sentbed.errors import NotFiniteError
 from sentbed_backbones._torch.adaptation import (
     add_lora,
     freeze,
@@ -21,7 +20,6 @@ from sentbed_backbones._torch.adaptation import (
     save_adapter,
 )
 from sentbed_backbones.adaptation import Freeze, LoRA
-from sentbed_backbones.bert import Bert
 
 KINDS = ("bert", "t5-encoder", "t5", "opt", "llama", "gpt2")
 SMALL = LoRA(r=4, dropout=0.0)
@@ -119,16 +117,6 @@ def read(like, directory, **options):
     return type(like).from_pretrained(directory, dtype=torch.float32, **options).eval()
 
 
-def linear_layers(model):
-    kinds = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
-    return {name for name, module in model.named_modules() if isinstance(module, kinds)}
-
-
-@pytest.fixture
-def opt_nf4(tmp_path):
-    return in_nf4("opt", tmp_path / "base", torch.bfloat16)
-
-
 def states(model):
     """The real tokens' last states, `(tokens, width)`; of T5 with a decoder also its output."""
     if getattr(model.config, "is_encoder_decoder", False) and hasattr(model, "decoder"):
@@ -142,11 +130,6 @@ def states(model):
         )
     hidden = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
     return hidden[MASK.bool()]
-
-
-def with_seed(make):
-    torch.manual_seed(3)
-    return make()
 
 
 @torch.no_grad()
@@ -209,30 +192,26 @@ def adapted_layers(model):
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_linear_layer_gets_an_adapter(kind):
-    model = tiny(kind)
-    linear = linear_layers(model)
-    assert len(linear) >= 8
-    if kind == "opt":
-        assert {"decoder.project_in", "decoder.project_out"} < linear
+def test_every_linear_layer_but_an_output_head_gets_an_adapter():
+    model = tiny("opt")
+    linear = set()
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            linear.add(name)
+    assert "decoder.project_in" in linear
     assert adapted_layers(add_lora(model, SMALL)) == linear
-
-
-def test_an_output_head_gets_no_adapter():
-    model = transformers.OPTForCausalLM(tiny("opt").config)
-    layers = adapted_layers(add_lora(model, SMALL))
-    assert "model.decoder.project_out" in layers
-    assert "lm_head" not in layers
+    headed = transformers.OPTForCausalLM(tiny("opt").config)
+    assert "lm_head" not in adapted_layers(add_lora(headed, SMALL))
 
 
 def test_named_targets_get_an_adapter_and_nothing_else():
-    layers = adapted_layers(
-        add_lora(tiny("bert"), LoRA(targets=("query", "intermediate.dense")))
-    )
-    at = [f"encoder.layer.{i}." for i in range(2)]
+    targets = ("query", "intermediate.dense")
+    layers = adapted_layers(add_lora(tiny("bert"), LoRA(targets=targets)))
     assert layers == {
-        a + n for a in at for n in ("attention.self.query", "intermediate.dense")
+        "encoder.layer.0.attention.self.query",
+        "encoder.layer.1.attention.self.query",
+        "encoder.layer.0.intermediate.dense",
+        "encoder.layer.1.intermediate.dense",
     }
 
 
@@ -246,46 +225,28 @@ def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone():
 
 
 @pytest.mark.sweep(2)
+@pytest.mark.parametrize("bits", ["fp32", "nf4"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_changes_the_adapter_only(kind):
-    model = add_lora(tiny(kind), SMALL)
+def test_training_changes_the_adapter_only(kind, bits, tmp_path):
+    plain = tiny(kind)
+    if bits == "nf4":
+        plain = in_nf4(kind, tmp_path, torch.bfloat16)
+    model = add_lora(plain, SMALL)
     before = tensors(model)
     losses, optimizer = train(model, steps=30)
     assert losses[-1] < 0.8 * losses[0]
+    encoded(model)
     assert changed(before, tensors(model)) == set()
-    adapter = [p for name, p in model.named_parameters() if "lora_" in name]
-    assert all(p.requires_grad and p.dtype == torch.float32 for p in adapter)
-    state_size = sum(
-        value.numel() for state in optimizer.state.values() for value in state.values()
-    )
-    assert state_size == sum(2 * p.numel() + 1 for p in adapter)
-
-
-def test_adapters_are_in_fp32_over_weights_in_bf16():
-    model = add_lora(tiny("llama").to(torch.bfloat16), SMALL)
-    dtypes = {"lora_" in name: p.dtype for name, p in model.named_parameters()}
-    assert dtypes == {True: torch.float32, False: torch.bfloat16}
-    losses, _ = train(model, steps=10)
-    assert losses[-1] < losses[0]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_reach_the_adapters_under_autocast(kind):
-    model = add_lora(tiny(kind), SMALL)
-    train(model)
-    expected = gradients(model)
-    with torch.autocast("cpu", torch.bfloat16):
-        actual = gradients(model)
-    assert (
-        expected.keys()
-        == actual.keys()
-        == {name for name, _ in model.named_parameters() if "lora_" in name}
-    )
-    both = [
-        torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, actual)
-    ]
-    assert all(value.dtype == torch.float32 for value in actual.values())
-    assert torch.nn.functional.cosine_similarity(*both, dim=0) > 0.95
+    weights = 0
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            assert parameter.dtype == torch.float32
+            weights += 2 * parameter.numel() + 1
+    state_size = 0
+    for state in optimizer.state.values():
+        for value in state.values():
+            state_size += value.numel()
+    assert state_size == weights
 
 
 @peft_itself
@@ -340,86 +301,58 @@ def test_loading_draws_no_random_numbers(saved):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_an_adapter_in_half_precision_is_loaded_in_fp32(saved, edit_weights):
-    edit_weights(
-        lambda weights: weights.update({k: v.bfloat16() for k, v in weights.items()})
-    )
-    model = load_adapter(tiny("bert"), saved)
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("base", [torch.float32, torch.bfloat16], ids=str)
+def test_an_adapter_is_held_in_fp32_with_every_bit_of_its_file(
+    saved, edit_weights, stored, base
+):
+    def convert(weights):
+        for name, value in weights.items():
+            weights[name] = value.to(stored)
 
-
-def test_an_adapter_over_half_precision_keeps_every_bit(saved):
+    edit_weights(convert)
     written = safetensors.torch.load_file(saved / "adapter_model.safetensors")
-    model = load_adapter(tiny("bert").to(torch.bfloat16), saved)
+    model = load_adapter(tiny("bert").to(base), saved)
     loaded = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
-    assert changed(written, loaded) == set()
+    assert loaded.keys() == written.keys()
+    for name, value in loaded.items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, written[name].float()), name
+
+
+def test_a_pickled_adapter_is_that_of_its_safetensors(saved):
+    torch.manual_seed(0)
+    expected = encoded(load_adapter(tiny("bert"), saved))
+    weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
+    torch.save(weights, saved / "adapter_model.bin")
+    (saved / "adapter_model.safetensors").unlink()
+    torch.manual_seed(0)
+    assert torch.equal(encoded(load_adapter(tiny("bert"), saved)), expected)
 
 
 KEY = "base_model.model.encoder.layer.1.output.dense.lora_B.weight"
 
 
 @pytest.mark.parametrize(
-    ("change", "counts"),
+    ("key", "counts"),
     [
-        (lambda w: w.pop(KEY), "1 weights missing, 0 of another shape, 0 for no layer"),
-        (
-            lambda w: w.update({KEY.replace("output", "pooler"): w[KEY].clone()}),
-            "0 weights missing, 0 of another shape, 1 for no layer",
-        ),
-        (
-            lambda w: w.update({KEY: w[KEY][:, :2].clone()}),
-            "0 weights missing, 1 of another shape, 0 for no layer",
-        ),
+        (KEY, "1 weights missing, 0 for no layer"),
+        (None, "0 weights missing, 1 for no layer"),
     ],
 )
 def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
-    saved, edit_weights, change, counts
+    saved, edit_weights, key, counts
 ):
+    def change(weights):
+        if key is None:
+            weights[KEY.replace("output", "pooler")] = weights[KEY].clone()
+        else:
+            del weights[key]
+
     edit_weights(change)
-    with pytest.raises(
-        ModelError, match=f"{counts}, the first is `base_model.model.encoder.layer.1"
-    ):
+    message = f"{counts}, the first is `base_model.model.encoder.layer.1"
+    with pytest.raises(ModelError, match=message):
         load_adapter(tiny("bert"), saved)
-
-
-@pytest.mark.slow
-def test_a_pickled_adapter_is_that_of_its_safetensors(saved, save_model, no_texts):
-    backbone = Bert(model=str(save_model()), adapter=str(saved))
-    plain = backbone.build(no_texts)
-    weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
-    torch.save(weights, saved / "adapter_model.bin")
-    (saved / "adapter_model.safetensors").unlink()
-    pickled = backbone.build(no_texts)
-    assert list(pickled.origin["adapter"]) == ["adapter_model.bin"]
-    expected = plain.module.state_dict()
-    for name, value in pickled.module.state_dict().items():
-        assert torch.equal(value, expected[name]), name
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        {"init_lora_weights": "gaussian"},
-        {"init_lora_weights": "orthogonal"},
-        {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
-    ],
-)
-def test_how_the_adapter_was_initialised_does_not_matter(saved, edit_json, start):
-    expected = encoded(with_seed(lambda: load_adapter(tiny("bert"), saved)))
-    edit_json(saved / "adapter_config.json", **start)
-    assert torch.equal(
-        encoded(with_seed(lambda: load_adapter(tiny("bert"), saved))), expected
-    )
-
-
-def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
-    saved, edit_json
-):
-    edit_json(saved / "adapter_config.json", lora_alpha=1e300)
-    with pytest.raises(
-        NotFiniteError, match=r"infinite in torch.float32; lower its `alpha`"
-    ):
-        merged_copy(load_adapter(tiny("bert"), saved), torch.float32)
 
 
 def test_an_adapter_that_is_no_lora_is_an_error(saved, edit_json):
@@ -430,84 +363,99 @@ def test_an_adapter_that_is_no_lora_is_an_error(saved, edit_json):
 
 @peft_itself
 @pytest.mark.parametrize(
-    ("option", "message"),
+    "option",
     [
-        ({"use_dora": True}, "more than a product"),
-        ({"bias": "all"}, "more than a product"),
-        ({"modules_to_save": ["output"]}, "more than a product"),
-        ({"init_lora_weights": "pissa"}, "`init_lora_weights = 'pissa'`"),
+        {},
+        {"use_dora": True},
+        {"bias": "lora_only"},
+        {"modules_to_save": ["output"]},
+        {"init_lora_weights": "gaussian"},
+        {"init_lora_weights": "pissa"},
     ],
+    ids=str,
 )
-def test_an_adapter_that_does_more_than_add_to_weights_is_an_error(
-    option, message, tmp_path
-):
-    config = peft.LoraConfig(r=4, target_modules=["query", "key"], **option)
-    peft.get_peft_model(tiny("bert"), config).save_pretrained(str(tmp_path))
-    with pytest.raises(ModelError, match=message):
-        load_adapter(tiny("bert"), tmp_path)
+def test_what_peft_trained_gives_its_vectors_also_merged(option, tmp_path):
+    options = {"init_lora_weights": False, **option}
+    config = peft.LoraConfig(r=4, target_modules=["query", "key"], **options)
+    base = tiny("bert")
+    base.save_pretrained(tmp_path / "base")
+    trained = peft.get_peft_model(base, config)
+    train(trained)
+    trained.save_pretrained(str(tmp_path / "adapter"))
+
+    model = load_adapter(read(tiny("bert"), tmp_path / "base"), tmp_path / "adapter")
+    expected = encoded(trained)
+    torch.testing.assert_close(encoded(model), expected, rtol=0, atol=1e-5)
+    merged = merged_copy(model, torch.float32)
+    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=1e-5)
 
 
 @peft_itself
-@pytest.mark.parametrize("targets", ["all-linear", ["v_proj", "fc1", "up_proj"]])
+@pytest.mark.parametrize("pattern", [None, "rank_pattern", "alpha_pattern"])
 @pytest.mark.parametrize(
-    "kind",
-    [("opt", transformers.OPTForCausalLM), ("llama", transformers.LlamaForCausalLM)],
+    "headed_class",
+    [transformers.LlamaForCausalLM, transformers.OPTForCausalLM],
+    ids=["llama", "opt"],
 )
-def test_an_adapter_of_the_model_with_a_head_is_taken(kind, targets, tmp_path):
-    name, causal = kind
-    headed = randomised(causal(tiny(name).config))
+def test_an_adapter_of_the_model_with_a_head_is_taken(headed_class, pattern, tmp_path):
+    """Initialisations such as EVA name each layer in full, with a rank and an alpha of its own."""
+    name = headed_class.config_class.model_type
+    headed = randomised(headed_class(tiny(name).config))
     headed.save_pretrained(tmp_path / "base")
+    options = {}
+    if pattern is not None:
+        layers = {"llama": "model.layers", "opt": "model.decoder.layers"}
+        options[pattern] = {f"{layers[name]}.1.self_attn.q_proj": 2}
     config = peft.LoraConfig(
-        r=4, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False
+        r=4,
+        target_modules=["q_proj", "v_proj", "fc1", "up_proj"],
+        task_type="CAUSAL_LM",
+        init_lora_weights=False,
+        **options,
     )
-    theirs = peft.get_peft_model(headed, config)
-    theirs.save_pretrained(str(tmp_path / "adapter"))
+    trained = peft.get_peft_model(headed, config)
+    trained.save_pretrained(str(tmp_path / "adapter"))
     base = transformers.AutoModel.from_pretrained(tmp_path / "base")
     without = encoded(base)
     loaded = load_adapter(base, tmp_path / "adapter")
-    assert torch.equal(encoded(loaded), encoded(theirs.get_base_model().model))
+    assert torch.equal(encoded(loaded), encoded(trained.get_base_model().model))
     assert not torch.allclose(encoded(loaded), without, atol=0.1)
 
 
-@peft_itself
-@pytest.mark.parametrize("pattern", ["rank_pattern", "alpha_pattern"])
-def test_a_layers_own_rank_and_alpha_are_found_by_its_name_in_the_model_with_a_head(
-    pattern, tmp_path
+FOUR_BITS = [("opt", torch.float32, 1e-5), ("opt", torch.bfloat16, 0.1)]
+FOUR_BITS += [("llama", torch.float32, 1e-5), ("bert", torch.float32, 1e-5)]
+UNQUANTISED = [(kind, None, 1e-5) for kind in KINDS]
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("adapted", [True, False], ids=["lora", "plain"])
+@pytest.mark.parametrize(
+    ("kind", "compute", "tolerance"), [*FOUR_BITS, *UNQUANTISED], ids=str
+)
+def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(
+    kind, compute, tolerance, adapted, tmp_path
 ):
-    """Initialisations such as EVA name each layer in full."""
-    headed = randomised(transformers.LlamaForCausalLM(tiny("llama").config))
-    headed.save_pretrained(tmp_path / "base")
-    config = peft.LoraConfig(
-        r=4,
-        target_modules=["q_proj"],
-        task_type="CAUSAL_LM",
-        init_lora_weights=False,
-        **{pattern: {"model.layers.1.self_attn.q_proj": 2}},
-    )
-    theirs = peft.get_peft_model(headed, config)
-    theirs.save_pretrained(str(tmp_path / "adapter"))
-    base = transformers.AutoModel.from_pretrained(tmp_path / "base")
-    loaded = load_adapter(base, tmp_path / "adapter")
-    assert torch.equal(encoded(loaded), encoded(theirs.get_base_model().model))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind):
-    plain = type(tiny(kind))
-    model = add_lora(tiny(kind), SMALL)
-    train(model)
-    expected, before = encoded(model), model.state_dict()
-    before = {key: value.clone() for key, value in before.items()}
+    if compute is None:
+        model = tiny(kind)
+    else:
+        model = prepare_4bit(in_nf4(kind, tmp_path / "base", compute))
+    if adapted:
+        model = add_lora(model, SMALL)
+        train(model)
+    expected, before = encoded(model), tensors(model)
     merged = merged_copy(model, torch.float32)
-    assert type(merged) is plain
+    assert type(merged) is type(tiny(kind))
     assert not hasattr(merged, "peft_config")
-    assert not any(isinstance(module, LoraLayer) for module in merged.modules())
+    assert not is_quantised(merged)
     assert not merged.training
-    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=1e-5)
-    assert changed(before, model.state_dict()) == set()
+    assert {parameter.dtype for parameter in merged.parameters()} == {torch.float32}
+    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=tolerance)
+
+    assert is_quantised(model) == (compute is not None)
+    assert changed(before, tensors(model)) == set()
     assert torch.equal(encoded(model), expected)
-    merged.get_input_embeddings().weight.data.zero_()
-    assert torch.equal(encoded(model), expected)
+    merged.save_pretrained(tmp_path / "merged")
+    assert torch.equal(encoded(read(merged, tmp_path / "merged")), encoded(merged))
 
 
 def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision():
@@ -527,42 +475,18 @@ def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_pr
     assert torch.equal(merged.rotary_emb.inv_freq, tiny("llama").rotary_emb.inv_freq)
 
 
-def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(
-    opt_nf4,
-):
-    assert is_quantised(opt_nf4)
-    assert not is_quantised(tiny("opt"))
-    packed = {
-        name.removesuffix(".weight"): p.quant_state
-        for name, p in opt_nf4.named_parameters()
-        if p.dtype == torch.uint8
-    }
-    assert packed.keys() == linear_layers(tiny("opt"))
-    assert all(state.quant_type == "nf4" and state.nested for state in packed.values())
+def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(tmp_path):
+    model = in_nf4("opt", tmp_path, torch.bfloat16)
+    assert is_quantised(model)
+    for name, module in tiny("opt").named_modules():
+        if isinstance(module, torch.nn.Linear):
+            state = model.get_submodule(name).weight.quant_state
+            assert state.quant_type == "nf4"
+            assert state.nested
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_over_four_bits_changes_the_adapter_only(kind, tmp_path):
-    model = in_nf4(kind, tmp_path, torch.bfloat16)
-    adapted = add_lora(model, SMALL)
-    assert is_quantised(adapted)
-    before = tensors(adapted)
-    assert sum(".quant_state." in key for key in before) >= 8
-    losses, optimizer = train(adapted, steps=30)
-    assert losses[-1] < 0.8 * losses[0]
-    encoded(adapted)
-    assert changed(before, tensors(adapted)) == set()
-    adapter = [p for name, p in adapted.named_parameters() if "lora_" in name]
-    assert {p.dtype for p in adapter} == {torch.float32}
-    state_size = sum(
-        value.numel() for state in optimizer.state.values() for value in state.values()
-    )
-    assert state_size == sum(2 * p.numel() + 1 for p in adapter)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["opt", "llama"])
 def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind, tmp_path):
     model = add_lora(in_nf4(kind, tmp_path, torch.bfloat16), SMALL)
     for name, p in model.named_parameters():
@@ -574,28 +498,6 @@ def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind, tmp_pa
     assert len(before) >= 16
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)]
-)
-def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
-    kind, compute, tolerance, tmp_path
-):
-    model = add_lora(in_nf4(kind, tmp_path / "base", compute), SMALL)
-    train(model)
-    expected, before = encoded(model), tensors(model)
-    merged = merged_copy(model, torch.float32)
-    torch.testing.assert_close(encoded(merged), expected, rtol=0, atol=tolerance)
-    assert changed(before, tensors(model)) == set()
-    assert torch.equal(encoded(model), expected)
-    assert not is_quantised(merged)
-    assert is_quantised(model)
-    assert {p.dtype for p in merged.parameters()} == {torch.float32}
-    merged.save_pretrained(tmp_path / "merged")
-    assert torch.equal(encoded(read(merged, tmp_path / "merged")), encoded(merged))
 
 
 def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(
@@ -613,14 +515,6 @@ def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(
         if parameter.is_floating_point():
             parameter.data = parameter.data.float()
     prepare_4bit(model)
-    torch.testing.assert_close(
-        encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5
-    )
-
-
-def test_four_bits_without_adapter_are_dequantised(tmp_path):
-    model = prepare_4bit(in_nf4("llama", tmp_path, torch.float32))
-    assert not any(p.requires_grad for p in model.parameters())
     torch.testing.assert_close(
         encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5
     )
@@ -686,15 +580,3 @@ def test_the_adapters_of_frozen_layers_are_frozen_with_them():
     assert trained == {
         n for n, _ in model.named_parameters() if "lora_" in n and ".layer.1." in n
     }
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(
-    kind,
-):
-    model = tiny(kind)
-    freeze(model, Freeze(embeddings=True))
-    grads = gradients(model)
-    assert any(
-        name.startswith(FIRST[kind]) and bool(g.any()) for name, g in grads.items()
-    )

@@ -29,44 +29,7 @@ def weights_of(built):
     return dict(built.module.model.state_dict())
 
 
-def random_bert(**parameters):
-    return Bert(init="random", **{"vocab_size": 120, **parameters})
-
-
-@pytest.fixture
-def from_texts(sentences):
-    return BuildContext(lambda: sentences)
-
-
 # pretrained
-
-
-def test_the_layer_behind_cls_is_left_out(save_model, no_texts):
-    directory = save_model()
-    assert any(
-        key.startswith("pooler.") for key in load_file(directory / "model.safetensors")
-    )
-    built = Bert(model=str(directory)).build(no_texts)
-    assert not any("pooler" in name for name, _ in built.module.named_parameters())
-
-
-def test_the_origin_names_the_model_and_the_hash_of_its_weights(save_model, no_texts):
-    directory = save_model()
-    origin = Bert(model=str(directory)).build(no_texts).origin
-    assert origin["model"] == str(directory)
-    assert origin["sha256"] == {
-        "model.safetensors": sha256(directory / "model.safetensors")
-    }
-    assert "commit" not in origin
-
-
-def test_dropout_is_the_configurations_where_left_out(save_model, no_texts):
-    directory = save_model(hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125)
-    config = Bert(model=str(directory)).build(no_texts).module.model.config
-    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (
-        0.25,
-        0.125,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -104,33 +67,6 @@ def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
 
 
 # random weights
-
-
-def test_the_embedding_has_one_row_for_each_word_of_the_trained_vocabulary(
-    from_texts, sentences
-):
-    built = random_bert(vocab_size=101).build(from_texts)
-    words = built.module.model.embeddings.word_embeddings.weight
-    assert len(words) == 101
-    tokens = built.tokenizer.encode([text.upper() for text in sentences], 64)
-    assert tokens.ids.max() < 101
-    assert torch.isfinite(
-        built.module.eval()(torch.arange(101)[None], None).last_hidden_state
-    ).all()
-
-
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
-    save_model, no_texts
-):
-    directory = str(save_model())
-    builds = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        builds.append(weights_of(Bert(model=directory, init="random").build(no_texts)))
-    same, again, other = builds
-    assert all(torch.equal(value, again[key]) for key, value in same.items())
-    words = "embeddings.word_embeddings.weight"
-    assert not torch.equal(same[words], other[words])
 
 
 @pytest.mark.slow
@@ -212,23 +148,6 @@ def refusal(backbone, context):
     return str(caught.value)
 
 
-@pytest.mark.whole
-def test_pickled_weights_give_the_same_states(save_model, no_texts):
-    directory = save_model()
-    backbone = Bert(model=str(directory))
-    expected = backbone.build(no_texts)
-    weights = load_file(directory / "model.safetensors")
-    (directory / "model.safetensors").unlink()
-    torch.save(weights, directory / "pytorch_model.bin")
-    assert list(backbone.check()) == []
-    built = backbone.build(no_texts)
-    assert list(built.origin["sha256"]) == ["pytorch_model.bin"]
-    loaded = built.module.state_dict()
-    assert loaded.keys() == expected.module.state_dict().keys()
-    for name, value in expected.module.state_dict().items():
-        assert torch.equal(loaded[name], value), name
-
-
 def test_weights_without_the_layer_behind_cls_are_complete(save_model, no_texts):
     directory = save_model()
     weights = load_file(directory / "model.safetensors")
@@ -296,10 +215,6 @@ def test_check_asks_for_a_model_or_random_weights():
     (problem,) = Bert().check()
     assert problem == 'the backbone has no `model`; name one, or set `init = "random"`'
     assert list(Bert(init="random").check()) == []
-
-
-def test_check_leaves_a_hub_id_to_the_hub():
-    assert list(Bert(model="nobody/nothing").check()) == []
 
 
 def test_check_names_a_directory_that_is_not_there(tmp_path):

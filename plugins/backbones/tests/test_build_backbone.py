@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
@@ -102,22 +101,3 @@ def test_a_random_model_has_at_most_the_largest_vocabulary(
     assert counts[0] - missing * 128 == counts[1]
     assert "at most 200" in shapes.origin["vocabulary"]
     assert shapes.tokenizer is None
-
-
-def test_another_architecture_is_refused_as_when_it_is_loaded(
-    save_model,
-):
-    with pytest.raises(ModelError, match="takes T5") as caught:
-        shapes_of(T5(model=str(save_model("bert"))))
-    assert str(caught.value).endswith("choose another model, or the backbone `bert`")
-
-
-@pytest.mark.parametrize(
-    ("kind", "backbone", "suitable"),
-    [("bert", Causal, "bert"), ("llama", Bert, "causal"), ("t5", Bert, "t5")],
-)
-def test_a_model_of_another_family_is_refused_with_its_backbone(
-    kind, backbone, suitable, save_model
-):
-    with pytest.raises(ModelError, match=f"or the backbone `{suitable}`$"):
-        shapes_of(backbone(model=str(save_model(kind))))

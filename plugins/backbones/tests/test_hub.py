@@ -144,24 +144,6 @@ def test_an_adapter_is_fetched_at_its_own_revision(hub, save_model, tmp_path):
     )
 
 
-@pytest.mark.slow
-def test_a_pickled_hub_model_is_fetched(hub, save_model, tmp_path):
-    directory = save_model()
-    expected = load_file(directory / "model.safetensors")
-    torch.save(expected, directory / "pytorch_model.bin")
-    (directory / "model.safetensors").unlink()
-    hub.add("acme/pickled", directory)
-
-    online = build(model="acme/pickled")
-    assert list(online.origin["sha256"]) == ["pytorch_model.bin"]
-    for name, value in weights_of(online).items():
-        assert torch.equal(value, expected[name]), name
-
-    with hub.connected(tmp_path / "home", offline=True):
-        offline = build(model="acme/pickled")
-    assert offline.origin == online.origin
-
-
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [
@@ -197,7 +179,7 @@ def refusal(model):
     return caught.value
 
 
-@pytest.mark.parametrize("model", ["a/b/c", "two words", "-dash"])
+@pytest.mark.parametrize("model", ["a/b/c", "two words"])
 def test_a_name_that_cannot_be_a_hub_id_is_a_model_error(model):
     assert isinstance(refusal(model).__cause__, HFValidationError)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
-from sentbed import DataError, ModelError
+from sentbed import ModelError
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
 from sentbed_backbones.static import Static
@@ -20,13 +20,6 @@ TEXTS = (
     "我们 😀",
     "two small birds sing in the tree, " * 20,
 )
-VECTORS = """\
-cat 1 0
-sat 0 1
-new york 3 3
-mat -1 2
-cat 9 9
-"""
 
 
 @pytest.fixture(scope="module")
@@ -131,60 +124,6 @@ def test_sentence_transformers_loads_what_is_saved(
     assert again.tokenizer.fingerprint == built.tokenizer.fingerprint
 
 
-@pytest.mark.parametrize(
-    "header",
-    ["", "5 2\n", "\ufeff5 2\r\n"],
-    ids=["glove", "word2vec", "byte order mark"],
-)
-def test_word_vectors_are_averaged_over_the_words_that_have_one(
-    no_texts, tmp_path, header
-):
-    file = tmp_path / "vectors.txt"
-    file.write_text(header + VECTORS)
-    backbone = Static(file=str(file))
-    built = backbone.build(no_texts)
-    texts = ("The Cat sat, sat!", "nothing", "mat", "")
-    expected = torch.tensor([[1 / 3, 2 / 3], [0, 0], [-1, 2], [0, 0]])
-    assert_equal(means(built, texts), expected)
-
-    built.save(tmp_path / "saved")
-    again = backbone.build(BuildContext(tuple, saved=tmp_path / "saved"))
-    assert_equal(means(again, texts), expected)
-
-    first = Static(file=str(file), most_words=1, lowercase=False).build(no_texts)
-    texts = ("cat cat sat", "Cat", "mat")
-    assert_equal(means(first, texts), torch.tensor([[1.0, 0], [0, 0], [0, 0]]))
-
-
-@pytest.mark.parametrize(
-    ("content", "line", "message"),
-    [
-        ("", 1, "no word vectors"),
-        ("cat 1 2\nsat 1\n", 2, "expected a word and 2 numbers"),
-        ("cat 1 2\nsat 1 x\n", 2, "expected 2 numbers"),
-        ("cat 1 nan\n", 1, "expected finite ones"),
-        ("2 ²\n", 1, "expected 1 numbers"),
-    ],
-)
-def test_a_line_without_a_word_vector_is_named(
-    no_texts, tmp_path, content, line, message
-):
-    file = tmp_path / "vectors.txt"
-    file.write_text(content)
-    with pytest.raises(DataError, match=message) as caught:
-        Static(file=str(file)).build(no_texts)
-    assert f"vectors.txt:{line}" in str(caught.value)
-
-
-def test_special_tokens_are_tokens_of_a_text_on_request(save_model, no_texts):
-    directory = str(save_model())
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    for special in (False, True):
-        built = Static(model=directory, special_tokens=special).build(no_texts)
-        expected = tokenizer(TEXTS[0], add_special_tokens=special)["input_ids"]
-        assert built.tokenizer.encode(TEXTS[:1], 64).ids.tolist() == expected
-
-
 @pytest.mark.parametrize("padding", ["as built", None])
 def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
     save_model, no_texts, padding
@@ -206,11 +145,8 @@ def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "no table"),
-        ({"model": ".", "file": "x.txt"}, "both name a table"),
+        ({}, "no `model`"),
         ({"model": "./missing"}, "cannot be found"),
-        ({"file": "missing.txt"}, "missing.txt"),
-        ({"init": "random", "most_words": 3}, "`most_words` is for word vectors"),
     ],
 )
 def test_check_says_what_is_wrong_with_the_fields(fields, message):

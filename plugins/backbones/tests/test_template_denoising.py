@@ -84,20 +84,6 @@ def test_the_mask_state_is_less_that_of_the_template_alone(
         assert (plain.module.eval()(*batch).mask_state - expected).abs().max() > 0.1
 
 
-def test_the_two_starts_of_the_positions_differ_in_roberta_only(save_model, sentences):
-    for kind, same in (("bert", True), ("roberta", False)):
-        directory = save_model(kind, kind, max_position_embeddings=80)
-        states = []
-        for need in ("template-alone", "template-alone-from-0"):
-            built = Bert(model=str(directory)).build(context(need))
-            ids = torch.from_numpy(
-                built.tokenizer.encode(prompted(sentences[:1], built), 60).ids
-            ).long()
-            with torch.no_grad():
-                states.append(built.module.eval()(ids[None], None).mask_state)
-        assert torch.equal(*states) == same
-
-
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_both_passes_are_trained(save_model, padded, sentences, kind):
     directory = save_model(kind, max_position_embeddings=80)

@@ -6,14 +6,13 @@ import copy
 import json
 import random
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 import sentencepiece
 import tokenizers
 import transformers
+from hub_replicas.tokenizer_files import KINDS
 from sentbed import ModelError
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import (
@@ -55,38 +54,19 @@ HARD_TEXTS = (
     "Unheard-of Zwölfboxkämpfer ΩЖ",
 )
 
-
-TRAINED: dict[str, dict[str, Any]] = {
-    "t5": {
-        "model_type": "unigram",
-        "pad_id": 0,
-        "eos_id": 1,
-        "unk_id": 2,
-        "bos_id": -1,
-    },
-    "xlm-roberta": {"model_type": "unigram"},
-    "llama": {
-        "model_type": "bpe",
-        "normalization_rule_name": "identity",
-        "byte_fallback": True,
-        "remove_extra_whitespaces": False,
-        "split_digits": True,
-    },
+LAYOUTS = {
+    "t5": ("t5", "spiece.model", "t5"),
+    "xlm-roberta": ("xlm-roberta", "sentencepiece.bpe.model", "xlm-roberta"),
+    "llama": ("llama", "tokenizer.model", "llama"),
+    "llama-json": ("llama", "tokenizer.json", "llama"),
+    "gemma-json": ("gemma", "tokenizer.json", "gemma2"),
+    "qwen2-json": ("qwen2", "tokenizer.json", "qwen2"),
+    "gptj-json": ("gptj", "tokenizer.json", "gptj"),
 }
-"""What the published models were trained with, where it is not sentencepiece's default (`nmt_nfkc`)."""
+"""Layout -> kind of tokenizer, its file, and the type of model in `config.json`."""
 
-LLAMA_SETTINGS = {
-    "tokenizer_class": "LlamaTokenizer",
-    "add_bos_token": True,
-    "add_eos_token": False,
-}
-
-LAYOUTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "t5": ("spiece.model", {"model_type": "t5"}, {}),
-    "xlm-roberta": ("sentencepiece.bpe.model", {"model_type": "xlm-roberta"}, {}),
-    "llama": ("tokenizer.model", {"model_type": "llama"}, LLAMA_SETTINGS),
-}
-"""The file of the sentencepiece model, and what `config.json` and `tokenizer_config.json` say."""
+ENDS = {"t5": (0, 1), "xlm-roberta": (1, 1), "llama": (1, 0)}
+"""Numbers of special tokens before and behind a text."""
 
 
 def generated_sentences(count, seed):
@@ -100,50 +80,40 @@ def generated_sentences(count, seed):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Train a sentencepiece model as a published one was, and lay it out as its repository does."""
-    models = {}
+def made():
+    """Train a tokenizer as a published one was; see `tokenizer_files`."""
+    kinds = {}
 
     def train(kind):
-        if kind in models:
-            return models[kind]
-        directory = tmp_path_factory.mktemp(kind)
-        name, config, settings = LAYOUTS[kind]
-        prefix = directory.parent / f"{kind}-trained"
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=generated_sentences(1500, 0),
-            model_prefix=str(prefix),
-            vocab_size=600,
-            hard_vocab_limit=False,
-            character_coverage=0.998,
-            minloglevel=2,
-            **TRAINED[kind],
-        )
-        Path(f"{prefix}.model").rename(directory / name)
-        (directory / "config.json").write_text(json.dumps(config))
-        if settings:
-            (directory / "tokenizer_config.json").write_text(json.dumps(settings))
-        processor = sentencepiece.SentencePieceProcessor(
-            model_file=str(directory / name)
-        )
-        models[kind] = directory, processor
-        return models[kind]
+        if kind not in kinds:
+            kinds[kind] = KINDS[kind](list(generated_sentences(1500, 0)))
+        return kinds[kind]
 
     return train
 
 
-def published_ids(kind, processor, texts):
-    """The ids of texts by sentencepiece, with the special tokens of the published model."""
-    rows = processor.encode(list(texts))
-    if kind == "t5":
-        return [[*row, 1] for row in rows]
-    if kind == "xlm-roberta":
-        # fairseq puts <s>, <pad>, </s>, <unk> before sentencepiece's pieces, of which the first three go.
-        return [
-            [0, *(3 if number == 0 else number + 1 for number in row), 2]
-            for row in rows
-        ]
-    return [[1, *row] for row in rows]
+@pytest.fixture
+def lay_out(made, tmp_path):
+    """Lay out a tokenizer as a repository does; return its directory and its library's own encoder."""
+
+    def write(layout, name="model", **settings):
+        kind, file, model_type = LAYOUTS[layout]
+        directory = tmp_path / name
+        directory.mkdir()
+        files = made(kind)
+        files.write([file, "tokenizer_config.json"], directory)
+        write_config(directory, model_type)
+        if settings:
+            content = json.dumps(settings)
+            (directory / "tokenizer_config.json").write_text(content)
+        return directory, files.encode
+
+    return write
+
+
+def write_config(directory, model_type):
+    content = json.dumps({"model_type": model_type})
+    (directory / "config.json").write_text(content)
 
 
 def rows_of(tokenizer, texts):
@@ -151,28 +121,32 @@ def rows_of(tokenizer, texts):
     return [tokens.ids[start:stop].tolist() for start, stop in pairwise(tokens.offsets)]
 
 
-def assert_published_ids(kind, trained, texts):
-    directory, processor = trained(kind)
-    rows = rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
-    expected = published_ids(kind, processor, texts)
-    differing = [
-        pair for pair in zip(rows, expected, strict=True) if pair[0] != pair[1]
-    ]
-    if TRAINED[kind]["model_type"] == "bpe":
-        assert differing == []
-    # Rounding decides between two segmentations of the same pieces in another order.
-    assert [pair for pair in differing if sorted(pair[0]) != sorted(pair[1])] == []
-    # Two segmentations with the same score are rare.
-    assert len(differing) <= len(texts) // 1000
+def loaded_rows(directory, texts):
+    return rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
-def test_ids_are_those_of_sentencepiece(kind, trained):
-    texts = [
-        *HARD_TEXTS,
-        *generated_sentences(200, 1),
-    ]
-    assert_published_ids(kind, trained, texts)
+@pytest.mark.parametrize(
+    "layout", ["t5", "xlm-roberta", "llama", "llama-json", "gemma-json"]
+)
+def test_ids_are_those_of_sentencepiece_also_when_saved(layout, lay_out, tmp_path):
+    directory, encode = lay_out(layout)
+    texts = [*HARD_TEXTS, *generated_sentences(200, 1)]
+    tokenizer = load_tokenizer(directory, False)
+    rows = rows_of(BulkTokenizer(tokenizer), texts)
+    for text, row in zip(texts, rows, strict=True):
+        if layout in ("t5", "xlm-roberta"):
+            # Rounding decides between two segmentations of the same pieces in another order.
+            assert sorted(row) == sorted(encode(text)), text
+        else:
+            assert row == encode(text), text
+
+    tokenizer.save_pretrained(tmp_path / "saved")
+    write_config(tmp_path / "saved", LAYOUTS[layout][2])
+    for file in (tmp_path / "saved").glob("*.model"):
+        file.unlink()
+    again = BulkTokenizer(load_tokenizer(tmp_path / "saved", False))
+    assert rows_of(again, texts) == rows
+    assert again.fingerprint == BulkTokenizer(tokenizer).fingerprint
 
 
 ADDED_TOKENS = {
@@ -183,11 +157,15 @@ ADDED_TOKENS = {
 
 
 @pytest.mark.parametrize("kind", ADDED_TOKENS)
-def test_the_text_between_added_tokens_is_that_of_sentencepiece(kind, trained):
-    directory, processor = trained(kind)
+def test_the_text_between_added_tokens_is_that_of_sentencepiece(kind, lay_out):
+    directory, encode = lay_out(kind)
     original = load_tokenizer(directory, False)
     tokenizer = BulkTokenizer(original)
-    number_of_ends = {"t5": (0, 1), "xlm-roberta": (1, 1), "llama": (1, 0)}[kind]
+    first, last = ENDS[kind]
+
+    def inner(row):
+        return row[first : len(row) - last]
+
     for token in ADDED_TOKENS[kind]:
         number = original.get_vocab()[token]
         for before, behind in (
@@ -196,153 +174,33 @@ def test_the_text_between_added_tokens_is_that_of_sentencepiece(kind, trained):
             ("", "dé  so "),
             ("vou", ""),
         ):
-            inner = []
             # A mask token of XLM-R takes the space before it; the end of a text has none in this model.
-            for part in (before, behind):
-                (row,) = published_ids(kind, processor, [part])
-                inner.append(row[number_of_ends[0] : len(row) - number_of_ends[1]])
+            expected = [*inner(encode(before)), number, *inner(encode(behind))]
             (row,) = rows_of(tokenizer, [f"{before}{token}{behind}"])
-            assert row[number_of_ends[0] : len(row) - number_of_ends[1]] == [
-                *inner[0],
-                number,
-                *inner[1],
-            ]
+            assert inner(row) == expected
 
 
-def test_special_tokens_have_the_published_numbers(
-    trained,
-):
-    t5, processor = load_tokenizer(trained("t5")[0], False), trained("t5")[1]
-    size = len(processor)
-    assert t5.convert_tokens_to_ids(["<pad>", "</s>", "<unk>"]) == [0, 1, 2]
-    assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [
-        size,
-        size + 99,
-    ]
-    assert len(t5) == size + 100
-    xlm_roberta, processor = (
-        load_tokenizer(trained("xlm-roberta")[0], False),
-        trained("xlm-roberta")[1],
-    )
-    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    assert xlm_roberta.convert_tokens_to_ids(specials) == [
-        0,
-        1,
-        2,
-        3,
-        len(processor) + 1,
-    ]
-    assert (xlm_roberta.pad_token_id, xlm_roberta.mask_token) == (1, "<mask>")
-    llama = load_tokenizer(trained("llama")[0], False)
-    assert llama.convert_tokens_to_ids(["<unk>", "<s>", "</s>"]) == [0, 1, 2]
-    assert llama.pad_token_id is None
-
-
-@pytest.mark.parametrize("kind", LAYOUTS)
-def test_what_is_saved_gives_the_same_ids(kind, trained, tmp_path):
-    directory, processor = trained(kind)
-    load_tokenizer(directory, False).save_pretrained(tmp_path)
-    (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
-    for file in tmp_path.glob("*.model"):
-        file.unlink()
-    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
-    assert rows_of(tokenizer, HARD_TEXTS) == published_ids(kind, processor, HARD_TEXTS)
-    assert (
-        tokenizer.fingerprint
-        == BulkTokenizer(load_tokenizer(directory, False)).fingerprint
-    )
-
-
-def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
-    trained, tmp_path, no_texts
-):
-    directory, processor = trained("t5")
-    model = tmp_path / "model"
-    config = transformers.T5Config(
-        vocab_size=len(processor) + 100,
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-    )
-    transformers.T5EncoderModel(config).save_pretrained(model)
-    (model / "spiece.model").write_bytes((directory / "spiece.model").read_bytes())
-    backbone = T5(model=str(model))
-    once = tmp_path / "once"
-    built = backbone.build(no_texts)
-    assert rows_of(built.tokenizer, HARD_TEXTS) == published_ids(
-        "t5", processor, HARD_TEXTS
-    )
-    built.save(once)
-    again = backbone.build(attrs.evolve(no_texts, saved=once))
-    assert rows_of(again.tokenizer, HARD_TEXTS) == published_ids(
-        "t5", processor, HARD_TEXTS
-    )
-
-
-def altered(directory, file, change, target):
-    """Copy a model's directory with another sentencepiece model."""
-    target.mkdir()
-    for source in directory.iterdir():
-        (target / source.name).write_bytes(source.read_bytes())
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        (directory / file).read_bytes()
-    )
-    change(model)
-    (target / file).write_bytes(model.SerializeToString())
-    return target
-
-
-def test_pieces_are_merged_by_score_and_not_by_number(trained, tmp_path):
+def test_pieces_are_merged_by_score_and_not_by_number(lay_out):
     """LLaMA's pieces of spaces have the lowest numbers after the bytes, and the lowest scores."""
-    directory, _ = trained("llama")
+    directory, _ = lay_out("llama")
+    file = directory / "tokenizer.model"
+    model = sentencepiece_model_pb2.ModelProto.FromString(file.read_bytes())
+    pieces = list(model.pieces)
+    bytes_end = 3 + 256
+    del model.pieces[bytes_end:]
+    for length in (2, 4, 8):
+        model.pieces.add(piece="▁" * length, score=-1e6 - length)
+    for piece in pieces[bytes_end:]:
+        if set(piece.piece) != {"▁"} or len(piece.piece) == 1:
+            model.pieces.append(piece)
+    file.write_bytes(model.SerializeToString())
 
-    def with_space_pieces(model):
-        pieces = list(model.pieces)
-        bytes_end = 3 + 256
-        del model.pieces[bytes_end:]
-        for length in (2, 4, 8):
-            model.pieces.add(piece="▁" * length, score=-1e6 - length)
-        model.pieces.extend(pieces[bytes_end:])
-
-    target = altered(
-        directory, "tokenizer.model", with_space_pieces, tmp_path / "model"
-    )
-    processor = sentencepiece.SentencePieceProcessor(
-        model_file=str(target / "tokenizer.model")
-    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
     texts = ["vou  dé", "vou   dé", "vou" + " " * 13 + "dé", *HARD_TEXTS]
-    rows = rows_of(BulkTokenizer(load_tokenizer(target, False)), texts)
-    assert rows == published_ids("llama", processor, texts)
+    rows = loaded_rows(directory, texts)
+    assert rows == [[1, *row] for row in processor.encode(texts)]
     assert 259 in rows[1]
     assert 259 not in rows[0]
-
-
-# --- what a tokenizer.json says ----------------------------------------------------------------------------
-
-
-def test_a_llama_tokenizer_json_is_taken_as_it_is_written(trained, tmp_path):
-    """LLaMA 2's puts the first space in its normaliser, also before a space, as sentencepiece does."""
-    directory, processor = trained("llama")
-    backend = load_tokenizer(directory, False).backend_tokenizer
-    content = json.loads(backend.to_str())
-    content["normalizer"] = {
-        "type": "Sequence",
-        "normalizers": [
-            {"type": "Prepend", "prepend": "▁"},
-            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
-        ],
-    }
-    content["pre_tokenizer"] = None
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    for name in ("config.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((directory / name).read_bytes())
-    texts = [" vou", "  vou dé", *HARD_TEXTS]
-    rows = rows_of(BulkTokenizer(load_tokenizer(tmp_path, False)), texts)
-    assert rows == published_ids("llama", processor, texts)
-    plain = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert plain(" vou")["input_ids"] != rows[0]
 
 
 @pytest.mark.parametrize(
@@ -374,22 +232,9 @@ def test_start_and_end_tokens_follow_the_settings_as_in_transformers_4(
     assert rows_of(saved.tokenizer, ["The cat."]) == expected
 
 
-def llama_with_settings(trained, directory, **settings):
-    """Lay out LLaMA's sentencepiece model with other settings of the tokenizer."""
-    source, processor = trained("llama")
-    for name in ("tokenizer.model", "config.json"):
-        (directory / name).write_bytes((source / name).read_bytes())
-
-    settings = {"tokenizer_class": "LlamaTokenizer", **settings}
-    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
-    return processor
-
-
-def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(trained, tmp_path):
-    processor = llama_with_settings(trained, tmp_path)
-    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
-    expected = published_ids("llama", processor, ["vou dé"])
-    assert rows_of(tokenizer, ["vou dé"]) == expected
+def test_a_sentencepiece_model_alone_starts_texts_as_its_class_does(lay_out):
+    directory, encode = lay_out("llama", tokenizer_class="LlamaTokenizer")
+    assert loaded_rows(directory, ["vou dé"]) == [encode("vou dé")]
 
 
 @pytest.mark.parametrize("empty", ["", {"content": "", "lstrip": False}])
@@ -470,133 +315,59 @@ def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path):
 BEFORE, BEHIND = "Vou ta :", '"dé so." ta:"'
 """A template on both sides of ` <PST> `."""
 
-NORMALIZERS: dict[str, tuple[Any, Any]] = {
-    "llama-2": (
-        tokenizers.normalizers.Sequence(
-            [
-                tokenizers.normalizers.Prepend("▁"),
-                tokenizers.normalizers.Replace(" ", "▁"),
-            ]
-        ),
-        None,
-    ),
-    "metaspace": (
-        None,
-        tokenizers.pre_tokenizers.Metaspace(
-            replacement="▁", prepend_scheme="first", split=False
-        ),
-    ),
-    "gemma": (
-        tokenizers.normalizers.Replace(" ", "▁"),
-        tokenizers.pre_tokenizers.Split(" ", "merged_with_previous"),
-    ),
-}
-"""What the `tokenizer.json` of published models says of spaces: LLaMA 2's, one of LLaMA that transformers 5
-saved, Gemma's."""
-
-
-@pytest.fixture
-def published_tokenizer(trained, tmp_path):
-    """Load a tokenizer with the pieces of the trained LLaMA and a published pipeline, or a byte-level one."""
-
-    def load(kind):
-        directory, _ = trained("llama")
-        if kind == "sentencepiece alone":
-            return load_tokenizer(directory, False)
-        target = tmp_path / kind
-        target.mkdir()
-        if kind in ("gpt2", "qwen2"):
-            backend = tokenizers.Tokenizer(tokenizers.models.BPE())
-            if kind == "qwen2":
-                backend.normalizer = tokenizers.normalizers.NFC()
-            backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
-                add_prefix_space=False
-            )
-            backend.decoder = tokenizers.decoders.ByteLevel()
-            trainer = tokenizers.trainers.BpeTrainer(
-                vocab_size=400,
-                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-                special_tokens=["<|endoftext|>"],
-                show_progress=False,
-            )
-            backend.train_from_iterator(generated_sentences(300, 0), trainer)
-            settings = {
-                "tokenizer_class": f"{kind.upper()}Tokenizer".replace("QWEN", "Qwen")
-            }
-        else:
-            backend = tokenizers.Tokenizer.from_str(
-                load_tokenizer(directory, False).backend_tokenizer.to_str()
-            )
-            normalizer, pre_tokenizer = NORMALIZERS[kind]
-            backend.normalizer, backend.pre_tokenizer = normalizer, pre_tokenizer
-            settings = (
-                LLAMA_SETTINGS
-                if kind != "gemma"
-                else {"tokenizer_class": "GemmaTokenizer"}
-            )
-            specials = {
-                "bos_token": "<s>",
-                "eos_token": "</s>",
-                "unk_token": "<unk>",
-                "pad_token": "<unk>",
-            }
-            settings = settings | specials
-        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(
-            kind, "llama"
-        )
-        backend.save(str(target / "tokenizer.json"))
-        (target / "tokenizer_config.json").write_text(json.dumps(settings))
-        (target / "config.json").write_text(json.dumps({"model_type": model_type}))
-        return load_tokenizer(target, False)
-
-    return load
-
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(
-    ("kind", "default"),
+    ("layout", "default"),
     [
-        ("llama-2", "stripped"),
-        ("sentencepiece alone", "stripped"),
+        ("llama-json", "stripped"),
+        ("llama", "stripped"),
         ("metaspace", "kept"),
-        ("gemma", "kept"),
-        ("gpt2", "kept"),
-        ("qwen2", "kept"),
+        ("gemma-json", "kept"),
+        ("gptj-json", "kept"),
+        ("qwen2-json", "kept"),
     ],
 )
 def test_the_space_before_a_placeholder_goes_with_it_or_stays(
-    kind, default, published_tokenizer, tmp_path
+    layout, default, lay_out, tmp_path
 ):
     """By default as transformers 4.46 had it for `tokenizer.add_tokens(["<PST>"])`."""
-    plain = published_tokenizer(kind)
+    # As transformers 5 saves LLaMA's tokenizer.
+    metaspace = layout == "metaspace"
+    if metaspace:
+        layout = "llama-json"
+    directory, _ = lay_out(layout)
+    if metaspace:
+        file = directory / "tokenizer.json"
+        backend = tokenizers.Tokenizer.from_file(str(file))
+        backend.normalizer = None
+        backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(
+            replacement="▁", prepend_scheme="first", split=False
+        )
+        backend.save(str(file))
+    plain = load_tokenizer(directory, False)
     # In LLaMA's pipelines a text begins with a space of its own, and so do the parts of another one.
-    behind = (
-        BEHIND
-        if kind in ("llama-2", "sentencepiece alone", "metaspace")
-        else f" {BEHIND}"
-    )
+    behind = f" {BEHIND}"
+    if layout in ("llama", "llama-json"):
+        behind = BEHIND
     first, first_with_space, rest = ids_of(plain, [BEFORE, f"{BEFORE} ", behind])
+    assert first != first_with_space
     for spacing in (None, "stripped", "kept"):
         tokenizer = copy.deepcopy(plain)
         add_placeholder(tokenizer, "<PST>", spacing)
         number = tokenizer.convert_tokens_to_ids("<PST>")
         assert number == len(plain)
-        beginning = first if (spacing or default) == "stripped" else first_with_space
-        assert beginning != first or (spacing or default) == "stripped"
-        assert ids_of(tokenizer, [f"{BEFORE} <PST> {BEHIND}"]) == [
-            [*beginning, number, *rest]
-        ]
+        beginning = first_with_space
+        if (spacing or default) == "stripped":
+            beginning = first
+        expected = [[*beginning, number, *rest]]
+        text = f"{BEFORE} <PST> {BEHIND}"
+        assert ids_of(tokenizer, [text]) == expected
         assert spacing_of_placeholder(tokenizer, "<PST>") == (spacing or default)
-        saved = tmp_path / f"{kind} {spacing}"
+        saved = tmp_path / str(spacing)
         tokenizer.save_pretrained(saved)
-        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(
-            kind, "llama"
-        )
-        (saved / "config.json").write_text(json.dumps({"model_type": model_type}))
-        again = load_tokenizer(saved, False)
-        assert ids_of(again, [f"{BEFORE} <PST> {BEHIND}"]) == [
-            [*beginning, number, *rest]
-        ]
+        write_config(saved, LAYOUTS[layout][2])
+        assert ids_of(load_tokenizer(saved, False), [text]) == expected
 
 
 def test_a_scores_protocol_says_what_became_of_the_space(save_model, no_texts):

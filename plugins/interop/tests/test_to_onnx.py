@@ -295,20 +295,6 @@ def test_weights_below_fp32_are_refused_with_the_alternative(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_backbone_that_leaves_unknown_words_out_is_refused(build_encoder, tmp_path):
-    file = tmp_path / "vectors.txt"
-    file.write_text("two 1 2\nbirds 3 4\nis 5 6\n")
-    encoder = build_encoder(
-        {
-            "backbone": {"use": "static", "file": str(file)},
-            "pooler": {"use": "mean"},
-            "max_length": 20,
-        }
-    )
-    with pytest.raises(ModelError, match="`static` leaves tokens of its"):
-        ToONNX().write(encoder, tmp_path)
-
-
 def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert, tmp_path):
     encoder = Encoder.load(tiny_bert)
     task_prompts = {"query": TemplatePrompt("query: {text}")}

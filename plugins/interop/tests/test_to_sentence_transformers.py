@@ -349,10 +349,6 @@ def test_a_static_encoder_becomes_a_table_and_comes_back(build_encoder, head, tm
     [
         ({"pooler": {"use": "last"}}, "takes their mean"),
         ({"prompt": {"template": "query: {text}"}}, "no place for one"),
-        (
-            {"backbone": {**RANDOM, "special_tokens": True}},
-            "would give vectors that are",
-        ),
     ],
 )
 def test_what_static_embedding_cannot_compute_is_refused(

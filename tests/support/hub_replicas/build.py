@@ -207,41 +207,6 @@ def _write_other_files(layout, directory):
         file = directory / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"{}" if name.endswith(".json") else b"not for PyTorch")
-    if layout.sentence_transformers:
-        _write_sentence_transformers(layout.sentence_transformers, directory)
-
-
-def _write_sentence_transformers(pooling, directory):
-    modules = [
-        {
-            "idx": 0,
-            "name": "0",
-            "path": "",
-            "type": "sentence_transformers.models.Transformer",
-        },
-        {
-            "idx": 1,
-            "name": "1",
-            "path": "1_Pooling",
-            "type": "sentence_transformers.models.Pooling",
-        },
-    ]
-    (directory / "modules.json").write_text(json.dumps(modules))
-    (directory / "sentence_bert_config.json").write_text(
-        json.dumps({"max_seq_length": 128})
-    )
-    versions = {"__version__": {"sentence_transformers": "2.0.0"}}
-    (directory / "config_sentence_transformers.json").write_text(json.dumps(versions))
-    (directory / "1_Pooling").mkdir()
-    modes = {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False}
-    modes |= {
-        "pooling_mode_mean_tokens": pooling == "mean",
-        "pooling_mode_max_tokens": False,
-    }
-    modes |= {"pooling_mode_mean_sqrt_len_tokens": False}
-    if pooling == "weightedmean":
-        modes["pooling_mode_weightedmean_tokens"] = True
-    (directory / "1_Pooling" / "config.json").write_text(json.dumps(modes))
 
 
 def _shards(weights, count):
@@ -251,7 +216,10 @@ def _shards(weights, count):
     for number in range(count):
         start = number * len(keys) // count
         stop = (number + 1) * len(keys) // count
-        shards.append({key: weights[key] for key in keys[start:stop]})
+        shard = {}
+        for key in keys[start:stop]:
+            shard[key] = weights[key]
+        shards.append(shard)
     return shards
 
 
@@ -299,14 +267,13 @@ def _write_safetensors(layout, weights, directory):
 
 def _without_shared(weights):
     """Weights by their first name where they share their memory."""
-    names = {}
+    kept = {}
+    places = set()
     for key, value in weights.items():
-        names.setdefault(value.data_ptr(), key)
-    return {
-        key: weights[key].contiguous()
-        for key in weights
-        if names[weights[key].data_ptr()] == key
-    }
+        if value.data_ptr() not in places:
+            places.add(value.data_ptr())
+            kept[key] = value.contiguous()
+    return kept
 
 
 def _write_pickles(layout, weights, directory):

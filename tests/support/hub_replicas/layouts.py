@@ -31,7 +31,6 @@ class Layout:
     more: tuple[str, ...] = ()
     rows: int = 0
     gated: bool = False
-    sentence_transformers: str = ""
     other_files: tuple[str, ...] = ()
 
     @property

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from attrs.validators import ge, optional
-from sentbed import FilePath, ModelId, SentbedError, locate
+from attrs.validators import ge
+from sentbed import ModelId
 from sentbed.protocols import (
     Backbone,
     BuildContext,
     BuiltBackbone,
-    EncoderRecipe,
 )
 
 from sentbed_backbones.model_file_checks import (
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Static(Backbone):
-    """A table of token vectors: a model's input embeddings, StaticEmbedding, model2vec or word vectors.
+    """A table of token vectors: a model's input embeddings, StaticEmbedding or model2vec.
 
     The state of a token is its row, whatever the tokens around it. There are no positions and no attention, so
-    texts may have any length. With the pooler `mean`, this is StaticEmbedding of sentence-transformers. A text
-    without tokens has the zero vector.
+    texts may have any length. With the pooler `mean`, this is StaticEmbedding of sentence-transformers: special
+    tokens ([CLS], </s>) are no tokens of a text, and a text without tokens has the zero vector.
     """
 
     name = "static"
@@ -45,16 +44,8 @@ class Static(Backbone):
     sentence-transformers, or model2vec. A hub id, a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
     """Commit, tag or branch of a hub id; only a commit is reproducible."""
-    file: FilePath | None = None
-    """A text file of word vectors, instead of a model, with a word and its numbers in each line: GloVe, or
-    word2vec, which begins with a line of counts. Texts are split at white space and punctuation; words without
-    a vector are left out."""
     lowercase: bool = True
-    """Whether texts are lower-cased before words of `file` are looked up, or before a tokenizer is trained. A
-    model's tokenizer has its own setting."""
-    most_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Number of lines of `file` to read; default: all. The most frequent words usually come first in such
-    files."""
+    """Whether texts are lower-cased before a tokenizer is trained. A model's tokenizer has its own setting."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random`: rows are drawn from N(0, 1). The tokenizer and the table's size are the model's. Without a
     `model`, the tokenizer is trained on the texts of the stages (if there is no stage, of the evaluations), and
@@ -63,27 +54,14 @@ class Static(Backbone):
     """Number of components of a random row, if there is no `model`."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))
     """Largest vocabulary of a tokenizer trained on the recipe's texts."""
-    special_tokens: bool = False
-    """Whether the special tokens that the tokenizer puts around a text ([CLS], </s>) count as tokens of the
-    text. StaticEmbedding leaves them out."""
     freeze: bool = False
     """Whether the table is not trained."""
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without loading."""
-        if self.model is not None and self.file is not None:
-            yield "`model` and `file` both name a table; take one of them out"
-            return
-
-        if self.file is not None:
-            yield from self._check_file(self.file)
-            return
-
-        if self.most_words is not None:
-            yield "`most_words` is for word vectors in a `file`, and there is none; take it out"
         if self.model is None:
             if self.init == "pretrained":
-                yield 'the backbone has no table; name a `model` or a `file`, or set `init = "random"`'
+                yield 'the backbone has no `model`; name one, or set `init = "random"`'
 
             return
 
@@ -97,17 +75,6 @@ class Static(Backbone):
         if table_directory(directory) is None:
             yield from problems_of(directory, True, False)
 
-    def _check_file(self, file: str) -> Iterator[str]:
-        if self.init == "random":
-            yield '`file` holds the numbers of the table, and `init` is "random"; take one of them out'
-        if self.special_tokens:
-            yield "words of a `file` have no special tokens around them; take `special_tokens` out"
-
-        try:
-            locate(file)
-        except SentbedError as error:
-            yield str(error)
-
     def remarks(self) -> Iterator[str]:
         """Yield whether the hub was asked for a hub id.
 
@@ -118,14 +85,6 @@ class Static(Backbone):
             from sentbed_backbones.hub_models import hub_remark
 
             yield hub_remark(self.model, self.revision, True)
-
-    def misfits(self, place: EncoderRecipe) -> Iterator[str]:
-        """Yield a problem if all texts would get the vector of the same special token."""
-        if self.special_tokens and "bidirectional" in place.pooler.needs:
-            yield (
-                "the pooler reads the first token, which `special_tokens` makes the same in every text, and no "
-                "token has seen another; take `special_tokens` out"
-            )
 
     @property
     def from_files(self) -> bool:
@@ -145,11 +104,7 @@ class Static(Backbone):
         """
         from sentbed_backbones._torch.static import BuiltStatic
 
-        built = BuiltStatic(
-            self._table(context),
-            special_tokens=self.special_tokens,
-            leaves_out_unknown=self.file is not None,
-        )
+        built = BuiltStatic(self._table(context))
         built.module.requires_grad_(not self.freeze)
         return built
 
@@ -159,11 +114,6 @@ class Static(Backbone):
 
         if context.saved is not None:
             return token_table.from_saved(context.saved)
-
-        if self.file is not None:
-            return token_table.from_word_vectors(
-                locate(self.file), self.most_words, self.lowercase
-            )
 
         if self.model is not None:
             return token_table.from_model(

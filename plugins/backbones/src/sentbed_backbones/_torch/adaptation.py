@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,17 @@ import safetensors.torch
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed.errors import NotFiniteError, suggest
+from sentbed.errors import suggest
 from sentbed.helpers import read_json
-from sentbed_common import is_finite_tensor, read_tensors
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_states import base_of, blocks_of
 from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
     ALL_LINEAR,
-    PICKLED_ADAPTER,
     Freeze,
     LoRA,
     problems_of_adapter,
@@ -44,13 +43,6 @@ from peft.tuners.lora import LoraLayer  # noqa: E402
 
 IN_A_LIST = re.compile(r"(^|\.)\d+\.")
 """Matches the name of a module that is in a list of modules, such as a transformer's layers."""
-
-PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
-"""Matches the name of a LoRA matrix, A or B. An adapter that only adds B A to weights of the model has no other
-weights."""
-
-LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
-"""Values of peft's `init_lora_weights` with which the base weights stay as in the model's files."""
 
 
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
@@ -95,13 +87,13 @@ def _require_linear_layers(model: Any, targets: Sequence[str]) -> None:
 
 
 def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
-    """Add a trained adapter to a transformers model in place and freeze everything else.
+    """Add a trained adapter of peft to a transformers model in place and freeze everything else.
 
     An adapter that was trained on the model with a head is accepted too. The random generators are not used.
 
     Raises:
-        ModelError: if the adapter is no plain LoRA, or has a weight that does not fit the model. The model may
-            then have changed in part.
+        ModelError: if the adapter is no LoRA, or lacks a weight, or has one for no layer. The model may then
+            have changed in part.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
@@ -113,34 +105,33 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         )
 
     config = peft.LoraConfig.from_pretrained(str(directory))
-    # The directory may also have the weights of a whole model.
-    file = directory / ADAPTER_WEIGHTS
-    if not file.is_file():
-        file = directory / PICKLED_ADAPTER
-    weights = _without_head(model, config, read_tensors(file))
-    _require_additive(config, directory)
-
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = False
-    # The adapter's weights are on the device meta, without memory, until those of the file replace them.
-    adapted = _wrap(model, config, low_cpu_mem_usage=True)
-    _require_fit(adapted, weights, directory)
-    _set_lora_weights(adapted, weights)
+    weights = peft.load_peft_weights(str(directory), device="cpu")
+    weights = _without_head(model, config, weights)
+    adapted, missing, extra = _with_weights(model, config, weights)
+    if missing or extra:
+        raise ModelError(
+            f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
+            f"{len(extra)} for no layer, the first is `{(missing + extra)[0]}`; "
+            "take the model that it was trained on, or fetch it again"
+        )
+
     return adapted
 
 
-def _set_lora_weights(adapted: peft.PeftModel, weights: Mapping[str, Tensor]) -> None:
-    """Put the weights of a file into the LoRA layers, in float32 and on the device of the base weights."""
-    for name, layer in adapted.named_modules():
-        if not isinstance(layer, LoraLayer):
-            continue
+def _with_weights(
+    model: Any,
+    config: peft.LoraConfig,
+    weights: dict[str, Tensor],
+) -> tuple[peft.PeftModel, list[str], list[str]]:
+    """Add an adapter with these weights to a model in place; also return the names of those that do not fit."""
+    with torch.random.fork_rng(devices=[]):
+        adapted = _wrap(model, config)
 
-        base: Any = layer.get_base_layer()
-        for part in ("lora_A", "lora_B"):
-            # peft's own loading would cast the weight to the precision of the base weight.
-            weight = weights[f"{name}.{part}.weight"]
-            weight = weight.to(base.weight.device, torch.float32)
-            getattr(layer, part)["default"].weight = nn.Parameter(weight)
+    result: Any = peft.set_peft_model_state_dict(adapted, weights)
+    missing = [name for name in result.missing_keys if ".lora_" in name]
+    return adapted, missing, list(result.unexpected_keys)
 
 
 def save_adapter(
@@ -180,35 +171,40 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
     dequantised and merged in fp32. The original need not have an adapter, and is not changed.
     """
     copied = copy.deepcopy(model)
-    for layer in list(copied.modules()):
-        if isinstance(layer, LoraLayer):
-            base = layer.get_base_layer()
-            delta_of: Any = layer.get_delta_weight  # type: ignore[attr-defined]  # its subclasses have it
-            delta = sum(delta_of(name).float() for name in layer.active_adapters)
-            weight = (_in_fp32(base) + delta).to(dtype)
-            if not is_finite_tensor(weight):
-                raise NotFiniteError(
-                    f"the adapter makes weights of the shape {tuple(weight.shape)} infinite in {dtype}; "
-                    "lower its `alpha`, encode in fp32, or take another adapter"
-                )
+    if is_quantised(model):
+        copied = _dequantised(copied)
 
-            layer.base_layer = _with_weight(base, weight)
-
-    plain = copied
+    copied = cast(copied, torch.float32)
     if isinstance(copied, peft.PeftModel):
-        plain = copied.unload()
+        copied = copied.merge_and_unload()
 
-    if is_quantised(plain):
-        for name, layer in list(plain.named_modules()):
-            if _is_4bit(layer):
-                weight = _in_fp32(layer).to(dtype)
-                plain.set_submodule(name, _with_weight(layer, weight))
+    copied.config.dtype = dtype
+    return cast(copied, dtype).requires_grad_(False).eval()
 
-        plain.hf_quantizer.remove_quantization_config(plain)
-        del plain.is_loaded_in_4bit
 
-    plain.config.dtype = dtype
-    return cast(plain, dtype).requires_grad_(False).eval()
+def _dequantised(model: Any) -> Any:
+    """Return a model in 4 bits, with or without adapter, with its weights in fp32; the original is used up."""
+    for parameter in model.parameters():
+        if type(parameter).__name__ == "Params4bit":
+            parameter.quant_state.dtype = torch.float32
+
+    plain = model
+    weights: dict[str, Tensor] = {}
+    config: Any = None
+    if isinstance(model, peft.PeftModel):
+        weights = _weights(model)
+        config = model.peft_config["default"]
+        plain = model.unload()
+
+    with quiet():
+        plain = plain.dequantize(torch.float32)
+
+    plain.is_loaded_in_4bit = False
+    if config is None:
+        return plain
+
+    adapted, _, _ = _with_weights(plain, config, weights)
+    return adapted
 
 
 def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:
@@ -291,11 +287,7 @@ def _embeddings(base: Any) -> list[nn.Module]:
     return embeddings
 
 
-def _wrap(
-    model: Any,
-    config: peft.LoraConfig,
-    low_cpu_mem_usage: bool = False,
-) -> peft.PeftModel:
+def _wrap(model: Any, config: peft.LoraConfig) -> peft.PeftModel:
     """Add an adapter with these settings to a model in place."""
     if is_quantised(model):
         prepare_4bit(model)
@@ -305,9 +297,7 @@ def _wrap(
         warnings.filterwarnings(
             "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
         )
-        return peft.PeftModelForFeatureExtraction(
-            model, config, low_cpu_mem_usage=low_cpu_mem_usage
-        )
+        return peft.PeftModelForFeatureExtraction(model, config)
 
 
 def _weights(model: Any) -> dict[str, Tensor]:
@@ -316,97 +306,35 @@ def _weights(model: Any) -> dict[str, Tensor]:
     return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
 
 
-def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
-    """Raise `ModelError` if the adapter's settings change the base weights."""
-    unsupported = []
-    for name in ("layer_replication", "target_parameters"):
-        if getattr(config, name, None):
-            unsupported.append(name)
-
-    if config.init_lora_weights not in LEAVES_THE_BASE:
-        unsupported.append("init_lora_weights")
-
-    for name in unsupported:
-        raise ModelError(
-            f"the adapter in `{directory}` has `{name} = {getattr(config, name)!r}`, by which the weights under "
-            "it change; merge it into its model with peft, and name the result as `model`"
-        )
-
-
 def _without_head(
     model: Any,
     config: peft.LoraConfig,
-    weights: Mapping[str, Tensor],
+    weights: dict[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return the adapter's weights by the names that they have in a model without head.
 
     If the adapter was trained on the model with a head, its names of layers have a prefix
-    (`base_model_prefix`). The prefix is removed from the names of the weights, and from the names of layers in
-    `config`.
+    (`base_model_prefix`). The prefix is removed from the names of the weights, and of the layers in `config`.
     """
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
     has_head = any(name.startswith(inner) for name, _ in model.named_modules())
-    if has_head or not all(key.startswith(start + inner) for key in weights):
-        return dict(weights)
+    if has_head or not all(name.startswith(start + inner) for name in weights):
+        return weights
 
-    for setting in ("target_modules", "exclude_modules"):
-        layers = getattr(config, setting)
-        if not isinstance(layers, str | None):
-            setattr(config, setting, [name.removeprefix(inner) for name in layers])
+    for pattern in (config.rank_pattern or {}, config.alpha_pattern or {}):
+        for name in list(pattern):
+            pattern[name.removeprefix(inner)] = pattern.pop(name)
 
-    for setting in ("rank_pattern", "alpha_pattern"):
-        values = getattr(config, setting) or {}
-        renamed_values = {}
-        for name, value in values.items():
-            renamed_values[name.removeprefix(inner)] = value
-        setattr(config, setting, renamed_values)
+    targets: Any = config.target_modules
+    if isinstance(targets, set):
+        config.target_modules = [name.removeprefix(inner) for name in targets]
 
     renamed = {}
-    for key, value in weights.items():
-        renamed[start + key.removeprefix(start + inner)] = value
+    for name, value in weights.items():
+        renamed[start + name.removeprefix(start + inner)] = value
 
     return renamed
-
-
-def _require_fit(
-    model: peft.PeftModel,
-    weights: Mapping[str, Tensor],
-    directory: Path,
-) -> None:
-    """Raise `ModelError` unless the file has exactly the adapter's weights, and the adapter only adds B A."""
-    expected = _weights(model)
-    has_variant = False
-    for layer in model.modules():
-        if isinstance(layer, LoraLayer) and layer.lora_variant:
-            has_variant = True
-
-    other = sorted(key for key in expected if not PLAIN_KEY.search(key))
-    if other or has_variant:
-        named = ""
-        if other:
-            named = f" (`{other[0]}`)"
-
-        raise ModelError(
-            f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
-            "merge it into its model with peft, and name the result as `model`"
-        )
-
-    missing = sorted(expected.keys() - weights.keys())
-    extra = sorted(weights.keys() - expected.keys())
-    reshaped = []
-    for key in sorted(expected.keys() & weights.keys()):
-        if expected[key].shape != weights[key].shape:
-            reshaped.append(key)
-
-    if missing or extra or reshaped:
-        # peft would only warn, initialise missing weights at random and drop the extra weights.
-        raise ModelError(
-            f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
-            f"{len(reshaped)} of another shape, {len(extra)} for no layer, "
-            f"the first is `{(missing + reshaped + extra)[0]}`; "
-            "take the model that it was trained on, or fetch it again"
-        )
 
 
 def _is_4bit(layer: nn.Module) -> bool:
@@ -415,38 +343,3 @@ def _is_4bit(layer: nn.Module) -> bool:
     # attribute `weight`.
     kind = type(getattr(layer, "weight", None)).__name__
     return kind == "Params4bit" and not isinstance(layer, LoraLayer)
-
-
-def _in_fp32(layer: Any) -> Tensor:
-    """Return the weight of a layer in fp32, dequantised if it is in 4 bits."""
-    if not _is_4bit(layer):
-        return layer.weight.float()  # type: ignore[no-any-return]
-
-    import bitsandbytes
-
-    state = copy.copy(layer.weight.quant_state)
-    assert not getattr(state, "packing_format_for_cpu", False), (
-        "call `prepare_4bit` before the first pass"
-    )
-    state.dtype = torch.float32
-    dequantised: Tensor = bitsandbytes.functional.dequantize_4bit(
-        layer.weight.data, state
-    )
-    return dequantised
-
-
-def _with_weight(layer: Any, weight: Tensor) -> Any:
-    """Return an unquantised layer of the same kind with this weight."""
-    if _is_4bit(layer):
-        bias = layer.bias
-        with torch.device("meta"):
-            if issubclass(layer.source_cls, Conv1D):
-                weight = weight.T.contiguous()
-                layer = Conv1D(layer.out_features, layer.in_features)
-            else:
-                layer = nn.Linear(layer.in_features, layer.out_features)
-
-        layer.bias = bias
-
-    layer.weight = nn.Parameter(weight, requires_grad=False)
-    return layer

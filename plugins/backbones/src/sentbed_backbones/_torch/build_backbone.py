@@ -11,7 +11,7 @@ from sentbed.protocols import BuildContext, BuiltBackbone
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.built_transformer import Family, quiet
+from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.loading import (
     adapt,
     initialise,
@@ -19,6 +19,7 @@ from sentbed_backbones._torch.loading import (
     read_config,
     set_dropout,
 )
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from sentbed_backbones._torch.pooler_states import (
     PoolerStates,
     TemplateDenoising,
 )
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
@@ -402,18 +402,3 @@ class BuiltTransformer(BuiltBackbone):
 def has_adapter(model: Any) -> bool:
     """Whether a model has an adapter of peft."""
     return hasattr(model, "peft_config")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence warnings and progress bars of transformers; sentbed raises an error for what matters in them."""
-    logging = transformers.utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

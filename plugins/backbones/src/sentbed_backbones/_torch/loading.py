@@ -15,13 +15,13 @@ from sentbed.helpers import read_json
 from sentbed.protocols import BuildContext, Intervention
 from torch import Tensor
 
-from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
+from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.t5 import T5_MODEL_TYPES
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
-    note_tokens_without_embeddings,
     require_own_tokenizer,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
@@ -225,11 +225,9 @@ def _from_directory(
         else:
             model = initialise(family, config, parameters)
 
-    embeddings = int(config.vocab_size)
     if with_weights:
-        require_own_tokenizer(tokenizer, embeddings, directory)
+        require_own_tokenizer(tokenizer, int(config.vocab_size), directory)
 
-    note_tokens_without_embeddings(tokenizer, embeddings)
     return model, tokenizer
 
 

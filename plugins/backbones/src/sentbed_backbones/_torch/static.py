@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sentbed.protocols import BuiltBackbone, TokenStates
 from torch import Tensor, nn
 
-from sentbed_backbones._torch.built_transformer import quiet
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.token_table import ROWS, TokenTable
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.token_table_folders import TABLE_FILE
@@ -55,59 +52,16 @@ class Table(nn.Module):
         return TokenStates(states, attention_mask)
 
 
-class StaticTokenizer(BulkTokenizer):
-    """The tokenizer of a table, which may leave out special tokens and unknown words.
-
-    A text without remaining tokens gets one token, whose id is the number of the table's rows.
-    """
-
-    def __init__(
-        self,
-        original: Any,
-        rows: int,
-        special_tokens: bool,
-        leaves_out_unknown: bool,
-    ) -> None:
-        super().__init__(original, embeddings=rows)
-        self._empty_id = rows
-        self.special_tokens = special_tokens
-        self.unknown_id: int | None = None
-        if leaves_out_unknown:
-            self.unknown_id = int(original.unk_token_id)
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the tokenizer and of the settings for what is left out."""
-        settings = f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self._empty_id}"
-        return hashlib.sha256(settings.encode()).hexdigest()
-
-    def _remaining(
-        self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids without unknown words, if these are left out, and the number of ids of each text."""
-        if self.unknown_id is None:
-            return ids, lengths
-
-        is_known = ids != self.unknown_id
-        texts = np.repeat(np.arange(len(lengths)), lengths)
-        return ids[is_known], np.bincount(texts[is_known], minlength=len(lengths))
-
-
 class BuiltStatic(BuiltBackbone):
     """A built backbone: a table of token vectors and its tokenizer."""
 
-    tokenizer: StaticTokenizer
+    tokenizer: BulkTokenizer
     module: Table
 
-    def __init__(
-        self,
-        table: TokenTable,
-        special_tokens: bool,
-        leaves_out_unknown: bool,
-    ) -> None:
+    def __init__(self, table: TokenTable) -> None:
         count, self.width = table.rows.shape
-        self.tokenizer = StaticTokenizer(
-            table.tokenizer, count, special_tokens, leaves_out_unknown
+        self.tokenizer = BulkTokenizer(
+            table.tokenizer, embeddings=count, special_tokens=False, empty_id=count
         )
         self.module = Table(table.rows)
 

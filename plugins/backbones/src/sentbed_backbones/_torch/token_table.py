@@ -14,15 +14,14 @@ from sentbed import ModelError
 from sentbed.helpers import sha256
 from torch import Tensor
 
-from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import name_of_embeddings, read_tied_head
+from sentbed_backbones._torch.quiet_transformers import quiet
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.tokenizer_loading import (
     load_tokenizer,
     require_own_tokenizer,
 )
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
-from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import problems_of
 from sentbed_backbones.token_table_folders import (
@@ -57,17 +56,6 @@ def from_saved(directory: Path) -> TokenTable:
     tokenizer = load_tokenizer(directory, False)
     digest = sha256(directory / TABLE_FILE)
     return TokenTable(rows, tokenizer, {"sha256": digest})
-
-
-def from_word_vectors(
-    file: Path,
-    most_words: int | None,
-    lowercase: bool,
-) -> TokenTable:
-    """Return the table in a file of word vectors. Raises `DataError`, with the line, if the file is invalid."""
-    words, rows = read_word_vectors(file, most_words)
-    tokenizer = word_tokenizer(words, lowercase)
-    return TokenTable(rows, tokenizer, {"sha256": sha256(file)})
 
 
 def from_texts(

@@ -19,10 +19,6 @@ from sentbed.protocols import TokenIds, Tokenizer
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds when it loads a tokenizer; it would save them too."""
 
-EMBEDDED_TOKENS = "embedded_tokens"
-"""Key in the `tokenizer_config.json` of a tokenizer that has more tokens than the model has embeddings. Its
-value is the number of embeddings, without the embedding of an added placeholder."""
-
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
 
@@ -33,7 +29,9 @@ class BulkTokenizer(Tokenizer):
     `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name; if there
     are any, all `TokenIds` have the field `readings`. `hides` is whether tokens may be hidden from the pooler;
     if so, all `TokenIds` have the field `hidden`. See `encode_marked`. `embeddings` is the number of tokens for
-    which the model has embeddings.
+    which the model has embeddings. `special_tokens` is whether special tokens ([CLS], </s>) are put around a
+    text. `empty_id` is the id of the token that a text without tokens gets; by default, it is the start token,
+    else the end token, else padding.
     """
 
     pad_id: int = 0
@@ -42,8 +40,6 @@ class BulkTokenizer(Tokenizer):
     """Text of the mask token; None if there is none."""
     placeholder_id: int | None = None
     """Id of the intervention's placeholder; None if there is none."""
-    special_tokens: bool = True
-    """Whether special tokens ([CLS], </s>) are put around a text."""
 
     def __init__(
         self,
@@ -52,6 +48,8 @@ class BulkTokenizer(Tokenizer):
         placeholder: str | None = None,
         embeddings: int = LARGEST_ID + 1,
         hides: bool = False,
+        special_tokens: bool = True,
+        empty_id: int | None = None,
     ) -> None:
         if not original.is_fast:
             raise ModelError(
@@ -62,12 +60,8 @@ class BulkTokenizer(Tokenizer):
         self.original = original
         self.readings = readings
         self.hides = hides
-        self._embedded_tokens = min(embeddings, LARGEST_ID + 1)
-        written = original.init_kwargs.get(EMBEDDED_TOKENS)
-        if type(written) is int and written >= 1:
-            # The number in the files may be wrong: it can only lower the model's number.
-            self._embedded_tokens = min(self._embedded_tokens, written)
-
+        self.special_tokens = special_tokens
+        self._embedded_tokens = embeddings
         pad_id = int(original.pad_token_id or 0)
         if pad_id < self._embedded_tokens:
             # Otherwise the id remains 0: nothing attends to padding, so that any token with an embedding will
@@ -79,8 +73,7 @@ class BulkTokenizer(Tokenizer):
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
 
         self._empty_id = self.pad_id
-        """Id of the token that a text without tokens gets: the start or end token, or padding."""
-        for token_id in (original.eos_token_id, original.bos_token_id):
+        for token_id in (original.eos_token_id, original.bos_token_id, empty_id):
             if token_id is not None:
                 self._empty_id = int(token_id)
 
@@ -110,7 +103,7 @@ class BulkTokenizer(Tokenizer):
                 self._definition.to_str(),
                 self.pad_id,
                 self.mask_token,
-                [self._empty_id],
+                [self._empty_id, self.special_tokens],
                 tokenizers.__version__,
             ]
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
@@ -191,7 +184,6 @@ class BulkTokenizer(Tokenizer):
         # The library's ids are unsigned numbers of 32 bits.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
 
-        ids, lengths = self._remaining(ids, lengths)
         self._require_embeddings(ids)
 
         filled = ids.astype(np.int32)
@@ -209,17 +201,9 @@ class BulkTokenizer(Tokenizer):
 
         return tokens
 
-    def _remaining(
-        self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the ids that remain (here all), and the number of ids of each text; for subclasses."""
-        return ids, lengths
-
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if the model has no embedding for one of the ids."""
         beyond = ids[ids >= self._embedded_tokens]
-        if self.placeholder_id is not None:
-            beyond = beyond[beyond != self.placeholder_id]
         if not len(beyond):
             return
 

@@ -19,7 +19,6 @@ from sentbed.helpers import read_json
 from tokenizers import normalizers
 from transformers.convert_slow_tokenizer import bytes_to_unicode, generate_merges
 
-from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
 from sentbed_backbones.model_file_checks import TOKENIZER_CONFIG, tokenizer_settings
 
 SPACE = "▁"
@@ -227,19 +226,6 @@ def require_own_tokenizer(
         f"{embeddings:,}: it is another model's, and texts would get wrong vectors; put the tokenizer there that "
         "the model was trained with"
     )
-
-
-def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
-    """Record in a tokenizer's settings how many of its tokens have embeddings, unless all have one.
-
-    Published tokenizers may have tokens without an embedding, such as a padding token that the model was not
-    trained with. This is only an error if a text has such a token.
-    """
-    if EMBEDDED_TOKENS in tokenizer.init_kwargs:
-        return
-
-    if max(tokenizer.get_vocab().values(), default=0) >= embeddings:
-        tokenizer.init_kwargs[EMBEDDED_TOKENS] = embeddings
 
 
 def add_placeholder(

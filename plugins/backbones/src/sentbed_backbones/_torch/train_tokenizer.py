@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import tokenizers
@@ -23,9 +22,6 @@ SPECIAL_TOKENS = {
 LONGEST_WORD = 100
 """Largest number of characters of a word that is used in training: the time for a word is quadratic in its
 length. WordPiece has no tokens for a longer word anyway: it is unknown as a whole."""
-
-_OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
-"""Matches every text with a word of more than `LONGEST_WORD` characters, and some texts without one."""
 
 NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or an evaluation, or name a `model`"
 
@@ -102,8 +98,7 @@ def train_byte_bpe(
     """Train a byte-level BPE like those of GPT-2 and OPT and return it as a transformers tokenizer.
 
     No text is unknown to it, since every byte is a token. `specials` are the special tokens by role, in the
-    order of their ids; `template` places them around a text `$A`. Words and runs of spaces with more than
-    `LONGEST_WORD` characters are not used in training.
+    order of their ids; `template` places them around a text `$A`. Raises `ModelError` if there is no text.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
 
@@ -120,8 +115,12 @@ def train_byte_bpe(
         show_progress=False,
     )
 
-    words = _without_overlong_words(texts, tokenizer.pre_tokenizer)
-    tokenizer.train_from_iterator(words, trainer)
+    training_texts = iter(texts)
+    first = next(training_texts, None)
+    if first is None:
+        raise ModelError(NO_TEXT)
+
+    tokenizer.train_from_iterator(chain([first], training_texts), trainer)
     _put_around(tokenizer, template, names)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
@@ -136,26 +135,6 @@ def _put_around(
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=template, special_tokens=numbers
     )
-
-
-def _without_overlong_words(texts: Iterable[str], splitter: Any) -> Iterator[str]:
-    """Yield the texts; of a text with a word of more than `LONGEST_WORD` characters, yield its other words.
-
-    Raises `ModelError` if there is no text.
-    """
-    has_text = False
-    for text in texts:
-        has_text = True
-        if _OVERLONG.search(text) is None:
-            yield text
-            continue
-
-        for _, (start, stop) in splitter.pre_tokenize_str(text):
-            if stop - start <= LONGEST_WORD:
-                yield text[start:stop]
-
-    if not has_text:
-        raise ModelError(NO_TEXT)
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:
