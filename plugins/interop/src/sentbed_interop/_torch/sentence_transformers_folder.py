@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from sentbed import ModelError, __version__
 from sentbed.errors import listed
@@ -148,10 +149,12 @@ def _transformer(backbone: Path, length: int) -> Transformer:
 
 
 def _holds_table(backbone: Path) -> bool:
-    """Whether a backbone's directory holds a table of token vectors instead of a model of transformers."""
-    return (
-        not (backbone / "config.json").is_file() and (backbone / TABLE_FILE).is_file()
-    )
+    """Whether a backbone's directory holds only a table of token vectors, and no model of transformers."""
+    file = backbone / TABLE_FILE
+    if (backbone / "config.json").is_file() or not file.is_file():
+        return False
+    with safe_open(file, "pt") as weights:
+        return list(weights.keys()) == [TABLE]
 
 
 def _static_embedding(
