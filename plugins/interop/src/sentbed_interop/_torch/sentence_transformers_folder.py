@@ -128,7 +128,7 @@ def _transformer(backbone: Path, length: int) -> Transformer:
     Raises:
         ModelError: if its tokenizer has no token for padding.
     """
-    transformer = Transformer(
+    transformer: Transformer = Transformer(
         str(backbone), model_kwargs={"dtype": "float32"}, max_seq_length=length
     )
     tokenizer = transformer.tokenizer
