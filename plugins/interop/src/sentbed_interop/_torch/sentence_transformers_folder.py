@@ -30,7 +30,7 @@ from sentbed_interop._torch.prompt_limits import (
     require_plain_prompt,
 )
 from sentbed_interop._torch.sentence_transformers_check import difference
-from sentbed_interop._torch.sentence_transformers_modules import POOLERS
+from sentbed_interop._torch.sentence_transformers_modules import MODES
 from sentbed_interop.merged_adapters import save_merged
 from sentbed_interop.other_vectors_error import OtherVectorsError
 from sentbed_interop.similarity_names import similarity_of
@@ -128,10 +128,10 @@ def _transformer(backbone: Path, length: int) -> Transformer:
     Raises:
         ModelError: if its tokenizer has no token for padding.
     """
-    transformer = Transformer(
+    transformer: Transformer = Transformer(
         str(backbone), model_kwargs={"dtype": "float32"}, max_seq_length=length
     )
-    tokenizer = transformer.tokenizer
+    tokenizer: Any = transformer.tokenizer
     tokenizer.padding_side = "right"
     tokenizer.truncation_side = "right"
     if tokenizer.pad_token is None:
@@ -187,7 +187,7 @@ def pooling_of(encoder: Encoder) -> str:
     """
     pooler = encoder.recipe.pooler
     pooling = pooler.pooling
-    if pooling in POOLERS:
+    if pooling in MODES:
         return str(pooling)
 
     reason = f"it says `pooling = {pooling!r}`"
@@ -200,7 +200,7 @@ def pooling_of(encoder: Encoder) -> str:
 
     raise ModelError(
         f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "
-        f"states of the last layer ({listed(POOLERS)}); train with the pooler `mean`, `first` or `last`, "
+        f"states of the last layer ({listed(MODES)}); train with the pooler `mean`, `first` or `last`, "
         "or take `--to onnx`"
     )
 
