@@ -112,7 +112,7 @@ def modules_of(model: SentenceTransformer, source: Path) -> Modules:
     """Return the modules of a model. Raises `ModelError` if an encoder does not support them."""
     first, *rest = model
     names = [type(module).__name__ for module in model]
-    include_prompt = True
+    include_prompt: Any = True
     if isinstance(first, StaticEmbedding):
         # It takes the mean itself.
         mode: Any = "mean"
@@ -123,7 +123,8 @@ def modules_of(model: SentenceTransformer, source: Path) -> Modules:
         pooling, *rest = rest
         mode, include_prompt = pooling.pooling_mode, pooling.include_prompt
         limit = first.max_seq_length or math.inf
-        side = first.tokenizer.truncation_side
+        tokenizer: Any = first.tokenizer
+        side = tokenizer.truncation_side
     else:
         _refuse(source, f"it has {listed(names)}, and an encoder is {ORDER}")
     if side != RIGHT:
