@@ -71,8 +71,8 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
     tmp_path,
 ):
     model = decoders[kind]
-    recipe = recipe_of(kind, model.directory, f"encoder.head.transform.tau={tau}")
-    run(recipe, tmp_path / "out")
+    tau_of_filter = f"encoder.head.transform.tau={tau}"
+    run(recipe_of(kind, model.directory, tau_of_filter), tmp_path / "out")
     encoder = Encoder.load(tmp_path / "out" / "encoder")
     states = states_of(model)
     head = model.network.lm_head.weight.detach().double().numpy()
@@ -80,13 +80,17 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
     width = states.shape[1]
     kept = width // tau
     first = (width - kept) // 2
-    expected = np.zeros((len(states), kept))
-    for column, direction in enumerate(directions[first : first + kept]):
-        # The sign of a direction is that with which its largest component is positive.
-        sign = np.sign(direction[np.abs(direction).argmax()])
-        expected[:, column] = states @ direction * sign
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
+    expected = np.zeros_like(states)
+    for row, state in enumerate(states):
+        for direction in directions[first : first + kept]:
+            expected[row] += (state @ direction) * direction
+        expected[row] /= np.linalg.norm(expected[row])
+    # The vectors are the coordinates in these directions, so that all cosines are those of the projections.
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (len(TEXTS), kept)
+    np.testing.assert_allclose(
+        vectors @ vectors.T, expected @ expected.T, rtol=0, atol=1e-5
+    )
 
 
 def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(

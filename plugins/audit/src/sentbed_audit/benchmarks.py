@@ -48,7 +48,7 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
     if importlib.util.find_spec("mteb") is None:
         raise DataError(
             f"there is no benchmark `{name}` among {listed(tables)}.{suggest(name, list(tables))} With "
-            "`pip install mteb`, all benchmarks of MTEB are known"
+            "`pip install 'sentbed-audit[mteb]'`, all benchmarks of MTEB are known"
         )
 
     import mteb

@@ -128,10 +128,10 @@ def _transformer(backbone: Path, length: int) -> Transformer:
     Raises:
         ModelError: if its tokenizer has no token for padding.
     """
-    transformer = Transformer(
+    transformer: Transformer = Transformer(
         str(backbone), model_kwargs={"dtype": "float32"}, max_seq_length=length
     )
-    tokenizer = transformer.tokenizer
+    tokenizer: Any = transformer.tokenizer
     tokenizer.padding_side = "right"
     tokenizer.truncation_side = "right"
     if tokenizer.pad_token is None:

@@ -106,7 +106,7 @@ def modules_of(model: SentenceTransformer, source: Path) -> Modules:
     """Return the modules of a model. Raises `ModelError` if an encoder does not support them."""
     first, *rest = model
     names = [type(module).__name__ for module in model]
-    include_prompt = True
+    include_prompt: Any = True
     if isinstance(first, StaticEmbedding):
         # It takes the mean itself.
         mode: Any = "mean"
@@ -197,7 +197,8 @@ def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
 
 def _require_right_truncation(transformer: Transformer, source: Path) -> None:
     """Raise `ModelError` if the tokenizer truncates texts at the left."""
-    if transformer.tokenizer.truncation_side != "right":
+    tokenizer: Any = transformer.tokenizer
+    if tokenizer.truncation_side != "right":
         raise ModelError(
             f"the tokenizer of `{source}` cuts long texts at the left (`truncation_side`), and an encoder cuts "
             'them at the right; set it to "right" if the vectors of long texts do not matter'
