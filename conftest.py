@@ -128,12 +128,7 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the limit that is set in pyproject.toml, and the seed."""
-    parser.addini(
-        "test_seconds",
-        "processor seconds of a test without a mark; 0 for no limit",
-        default="20",
-    )
+    """Declare the seed."""
     parser.addoption(
         "--seed",
         type=int,

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import venv
-from typing import Any
 
 import pytest
 from distributions import ROOT, project
@@ -262,69 +261,3 @@ def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path):
     done = sentbed("study", "study.toml")
     assert done.returncode == 2
     assert "the command `study` belongs to `sentbed-studies`" in done.stderr
-
-
-LOAD = """
-import sys, warnings
-import numpy as np
-import sentence_transformers
-warnings.simplefilter("ignore")
-assert sentence_transformers.__version__.startswith("5."), sentence_transformers.__version__
-texts, *folders = sys.argv[1:]
-for folder in folders:
-    model = sentence_transformers.SentenceTransformer(folder, device="cpu")
-    lines = open(texts, encoding="utf-8").read().splitlines()
-    np.save(folder + ".npy", model.encode(lines, show_progress_bar=False))
-"""
-ENCODERS: dict[str, dict[str, Any]] = {
-    "bert": {"pooler": {"use": "mean"}, "head": {"projection": 48, "normalize": True}},
-    "t5": {"pooler": {"use": "mean"}},
-    "opt": {"pooler": {"use": "last"}},
-}
-
-
-@pytest.mark.alone
-def test_release_5_of_sentence_transformers_loads_exported_folders(
-    tmp_path,
-):
-    """This environment has release 6."""
-    import numpy as np
-    from random_encoders import random_encoder
-    from sentbed_interop.export_and_import import export_encoder
-    from sentbed_testing import SENTENCES
-
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-    ]
-    packages = tmp_path / "packages"
-    subprocess.run(
-        [*pip, "--target", packages, "sentence-transformers>=5,<6"],
-        check=True,
-        timeout=900,
-    )
-    expected = {}
-    for name, table in ENCODERS.items():
-        backbone = {"use": name, "init": "random", "size": "tiny", "vocab_size": 600}
-        whole = {"backbone": backbone, "max_length": 60, **table}
-        encoder = random_encoder(whole, SENTENCES)
-        encoder.save(tmp_path / name)
-        export_encoder(tmp_path / name, tmp_path / f"{name}-5", "sentence-transformers")
-        expected[name] = encoder.encode(SENTENCES)
-    (tmp_path / "texts").write_text("\n".join(SENTENCES), "utf-8")
-    folders = [tmp_path / f"{name}-5" for name in expected]
-    environment = {**os.environ, "PYTHONPATH": str(packages)}
-    subprocess.run(
-        [sys.executable, "-c", LOAD, tmp_path / "texts", *folders],
-        check=True,
-        env=environment,
-        timeout=300,
-    )
-    for name, vectors in expected.items():
-        exported_vectors = np.load(tmp_path / f"{name}-5.npy")
-        assert np.abs(exported_vectors - vectors).max() <= 1e-5 * np.abs(vectors).max()

@@ -95,6 +95,16 @@ def test_an_encoder_gives_the_vectors_of_its_tokens(recipe, tmp_path):
     np.testing.assert_array_equal(loaded.encode(texts).rows, vectors.rows)
 
 
+def test_batches_that_are_taken_ahead_give_the_vectors_of_tokens(recipe):
+    encoder = built(recipe)
+    expected = encoder.encode(SENTENCES)
+    # As on a GPU.
+    encoder.placed.asynchronous = True
+    vectors = encoder.encode(SENTENCES)
+    np.testing.assert_array_equal(vectors.rows, expected.rows)
+    np.testing.assert_array_equal(vectors.lengths, expected.lengths)
+
+
 @pytest.mark.parametrize("exporter", [ToONNX(), ToSentenceTransformers()])
 def test_formats_of_one_vector_refuse_them(exporter, recipe, tmp_path):
     message = "gives a vector of each token, and the format has one of each text"

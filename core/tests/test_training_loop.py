@@ -587,3 +587,13 @@ def test_each_watch_has_its_encoder_and_its_second_one(
         gap_of(towers["zh"]),
         -float(np.linalg.norm(across)),
     ]
+
+
+def test_a_validation_may_have_a_second_encoder(recipe_of, train_towers, recorder):
+    trained = train_towers(
+        recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last")
+    )
+    expected = -float(
+        np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"]))
+    )
+    assert details(recorder, "validated", "score")[1:] == [expected]

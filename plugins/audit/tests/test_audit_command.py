@@ -52,6 +52,31 @@ def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path):
         audit_results([tmp_path], benchmark="MTEB(eng, v2)")
 
 
+def test_a_task_that_the_benchmark_lacks_is_refused(tmp_path):
+    write_folder(tmp_path)
+    with pytest.raises(
+        DataError, match=r"the benchmark `MTEB\(eng, v2\)` has no task `Task01`"
+    ):
+        audit_results([tmp_path], benchmark="MTEB(eng, v2)", tasks=["Task01"])
+
+
+def test_types_of_known_tasks_have_means_without_a_benchmark(tmp_path):
+    for task in ("STS12", "STS13", "Banking77Classification"):
+        write_mteb_file(tmp_path, "org/a", task, 0.6)
+        write_mteb_file(tmp_path, "org/b", task, 0.5)
+    claims = audit_results([tmp_path]).claims
+    assert claims is not None
+    assert set(claims.type_means) == {"STS", "Classification"}
+    assert "mean over types of tasks" in claims.leaders
+
+
+def test_a_task_that_is_named_twice_counts_once(tmp_path):
+    write_folder(tmp_path)
+    tasks = [TASKS[0], TASKS[1], TASKS[0]]
+    result = audit_results([tmp_path], tasks=tasks)
+    assert list(result.comparable.scores) == [TASKS[0], TASKS[1]]
+
+
 @pytest.mark.parametrize(
     ("tasks", "score", "problem", "finding"),
     [

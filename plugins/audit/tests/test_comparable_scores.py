@@ -81,6 +81,43 @@ def test_scores_on_other_data_are_left_out_unless_all_data_are_compared(tmp_path
     assert table.scores.loc["org/model1", TASKS[1]] == 0.5
 
 
+def test_each_subset_may_have_data_of_its_own(tmp_path):
+    file = tmp_path / "scores.csv"
+    lines = [
+        "model,task,subset,score,data_revision",
+        "a,T,de,80,de-1",
+        "a,T,en,70,en-1",
+        "b,T,de,60,de-1",
+        "b,T,en,50,en-1",
+        "c,T,de,40,de-1",
+        "c,T,en,90,en-1",
+        "d,T,de,1,old",
+        "d,T,en,2,old",
+    ]
+    file.write_text("\n".join(lines))
+    table = compared(file)
+    assert table.scores["T"].to_dict() == {"a": 75.0, "b": 55.0, "c": 65.0}
+    details = [finding.detail for finding in table.findings]
+    assert details == [
+        "T: has the data revision old, compared is de-1",
+        "T: has the data revision old, compared is en-1",
+    ]
+
+
+def test_the_name_of_another_metric_is_whole(tmp_path):
+    file = tmp_path / "scores.csv"
+    lines = [
+        "model,task,metric,score",
+        "a,T,cosine_spearman,50",
+        "b,T,cosine_spearman,50",
+        "d,T,manhattan_spearman,50",
+    ]
+    file.write_text("\n".join(lines))
+    first = compared(file).findings[0]
+    expected = "T: has the metric manhattan_spearman, compared is cosine_spearman"
+    assert first.detail == expected
+
+
 def test_a_rare_task_is_said_to_be_left_out_and_is_kept_where_it_is_named(tmp_path):
     write_folder(tmp_path)
     write_mteb_file(tmp_path, "org/model1", "Rare", 0.5)

@@ -20,6 +20,7 @@ from pyarrow import parquet
 from sentbed import DataError, Encoder, ModelError, RunError
 from sentbed_corpus import Request, encode_corpus, open_vectors
 from sentbed_corpus.input_texts import find_inputs, input_texts
+from sentbed_corpus.vector_reader import Vectors
 from sentbed_jobs.local_pool import LocalPool
 
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
@@ -208,6 +209,13 @@ def test_a_row_that_is_not_there_is_an_index_error(letters):
             vectors[key]
 
 
+def test_a_row_is_read_without_a_list_of_all_rows():
+    rows = 10**15
+    part = np.broadcast_to(np.float32([1, 2]), (rows, 2))
+    vectors = Vectors((part,), np.array([rows]))
+    assert vectors[5].tolist() == vectors[-1].tolist() == [1, 2]
+
+
 def test_float16_halves_the_vectors(request_of, put, encoder, tmp_path):
     source = put("in.txt", "\n".join(TEXTS))
     encode_corpus(request_of(source, dtype="float16"))
@@ -270,6 +278,33 @@ def test_only_a_shard_that_is_missing_is_encoded_again(mixed, request_of, tmp_pa
 
     manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert manifest["encoder"]["width"] == 4
+
+
+def test_shards_of_which_nobody_knows_how_they_were_made_are_encoded_again(letters):
+    file = letters.output / "corpus.json"
+    manifest = json.loads(file.read_text())
+    file.write_text(json.dumps(manifest | {"encoder": None}))
+
+    assert encode_corpus(letters).encoded == 8
+    assert json.loads(file.read_text()) == manifest
+
+
+def test_an_encoder_that_computes_otherwise_than_before_is_refused(
+    letters, monkeypatch
+):
+    manifest = (letters.output / "corpus.json").read_text()
+    missing = letters.output / "vectors" / "part-0000001.npy"
+    missing.unlink()
+    # As `auto` on a machine with other instructions.
+    described = {"device": "toy", "precision": "bf16", "token_budget": 64}
+    monkeypatch.setattr(toy_plugin.Engine, "describe", lambda self: described)
+
+    with pytest.raises(
+        RunError, match=r"^rows 4 to 6 of .*`precision` was 'fp64' and is 'bf16'; set"
+    ):
+        encode_corpus(letters)
+    assert not missing.exists()
+    assert (letters.output / "corpus.json").read_text() == manifest
 
 
 def test_a_second_command_in_the_same_directory_is_refused_and_disturbs_nothing(
@@ -438,7 +473,11 @@ def test_a_command_that_was_killed_goes_on(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while len(list(out.glob("vectors/part-*"))) < 5:
+    # What was written before the manifest has the encoder's protocol is encoded again.
+    while (
+        len(list(out.glob("vectors/part-*"))) < 5
+        or json.loads((out / "corpus.json").read_text())["encoder"] is None
+    ):
         assert process.poll() is None
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)

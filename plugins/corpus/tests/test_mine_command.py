@@ -310,6 +310,13 @@ def test_texts_that_change_from_epoch_to_epoch_are_refused(mine, put, monkeypatc
     assert "the texts of `table` change from epoch to epoch" in result.stderr
 
 
+def test_data_without_rows_are_refused(mine, put):
+    pairs_file(put, [])
+    result = mine()
+    assert result.exit_code == 1
+    assert "`table` has no rows; name data with pairs of texts" in result.stderr
+
+
 def test_a_row_without_negatives_is_left_out(mine, put):
     a, b, c, d = words(4)
     pairs_file(put, [(a, b), (c, d), (c, b)])

@@ -37,6 +37,12 @@ def test_a_recipe_gives_one_path_or_an_array(tmp_path):
     assert structure(document, Nsp, None, tmp_path).path == expected
 
 
+def test_a_text_file_with_a_separator_is_a_table(put):
+    source = Nsp(path=put("a.txt", "id|text\n1|One.\n2|Two.\n"), separator="|")
+    assert list(source.check()) == []
+    assert pairs(source.open()) == [("One.", "Two.")]
+
+
 def test_a_table_is_one_document(put):
     tables = (put("a.csv", "text\n1\n2\n3\n"), put("b.jsonl", '{"text": "4"}\n' * 2))
     assert pairs(Nsp(path=tables).open()) == [("1", "2"), ("2", "3"), ("4", "4")]

@@ -49,6 +49,7 @@ def test_a_source_of_the_hub_is_fetched_and_has_no_problem_before(source):
         ({"split": "test"}, "remove `split`"),
         ({"revision": "a"}, "remove `revision`"),
         ({"path": "hub:some/set", "header": False}, "remove `header`"),
+        ({"path": "hub:some/set", "separator": "|"}, "remove `separator`"),
         ({"path": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
         ({"path": "hub:some/set", "stream": True}, "remove `stream`"),
     ],
@@ -118,6 +119,8 @@ def test_a_known_file_may_stand_beside_others(put, tmp_path, monkeypatch):
         Triplets(path=nli).open()
 
 
-def test_limit_is_at_least_one(file):
-    with pytest.raises(ValueError, match="limit"):
-        Triplets(path=file, limit=0)
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"separator": ""}], ids=repr)
+def test_a_field_out_of_range_is_refused(file, wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        Triplets(path=file, **wrong)

@@ -139,6 +139,7 @@ def test_what_a_tokenizer_is_trained_on_has_every_word():
         {"lengths": ()},
         {"lengths": (SHORTEST - 1,)},
         {"batch_sizes": (0,)},
+        {"batch_sizes": (len(WORDS) ** 3 + 1,)},
         {"examples": 0},
         {"examples": len(WORDS) ** 3 + 1},
         {"repeats": 0},
@@ -148,3 +149,11 @@ def test_what_a_tokenizer_is_trained_on_has_every_word():
 def test_a_field_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError, match=r"must be|Length of"):
         Throughput(**wrong)
+
+
+def test_a_number_that_is_named_twice_is_a_problem():
+    assert list(Throughput((16, 16), (1, 8, 8)).check()) == [
+        "`lengths` is [16, 16]; name each number once",
+        "`batch_sizes` is [1, 8, 8]; name each number once",
+    ]
+    assert list(Throughput((16, 64), (1, 8)).check()) == []

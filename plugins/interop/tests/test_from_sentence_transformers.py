@@ -548,6 +548,11 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"pooling_mode": ["a"]},
         "sentence-transformers cannot load",
     ),
+    "states": (
+        "sentence_bert_config.json",
+        {"module_output_name": "other_states"},
+        "cannot be compared with the encoder's",
+    ),
     "shorter vectors": (
         "config_sentence_transformers.json",
         {"truncate_dim": 64},
@@ -617,6 +622,29 @@ def test_settings_that_an_encoder_cannot_have_are_refused(case, tiny_t5, folder)
         content |= changes
     file.write_text(json.dumps(content))
     with pytest.raises(ModelError, match=message):
+        FromSentenceTransformers().read(source)
+
+
+def test_a_folder_without_modules_is_refused(tiny_bert, folder):
+    source = folder(tiny_bert / "backbone", pooling("mean"))
+    (source / "modules.json").write_text("[]")
+    with pytest.raises(ModelError, match="it has no module, and an encoder is"):
+        FromSentenceTransformers().read(source)
+
+
+def test_a_table_whose_tokenizer_cuts_texts_at_the_left_is_refused(
+    build_encoder, tmp_path
+):
+    backbone = {"use": "static", "init": "random", "width": 16}
+    encoder = build_encoder({"backbone": backbone, "pooler": {"use": "mean"}})
+    source = tmp_path / "folder"
+    source.mkdir()
+    list(ToSentenceTransformers().write(encoder, source))
+    (file,) = source.rglob("tokenizer.json")
+    content = json.loads(file.read_text())
+    content["truncation"]["direction"] = "Left"
+    file.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="cuts long texts at the left"):
         FromSentenceTransformers().read(source)
 
 

@@ -322,6 +322,23 @@ def test_a_model_with_code_of_its_own_is_refused(tiny_bert, tmp_path, monkeypatc
         export(encoder, tmp_path / "folder")
 
 
+def test_a_backbone_that_saves_a_module_of_its_own_is_refused(
+    tiny_bert, tmp_path, monkeypatch
+):
+    encoder = Encoder.load(tiny_bert)
+
+    def save_without_config(encoder, path):
+        save_merged(encoder, path)
+        (path / "backbone" / "config.json").unlink()
+
+    monkeypatch.setattr(
+        "sentbed_interop._torch.sentence_transformers_folder.save_merged",
+        save_without_config,
+    )
+    with pytest.raises(ModelError, match="does not save its model as transformers"):
+        export(encoder, tmp_path / "folder")
+
+
 RANDOM = {"use": "static", "init": "random", "width": 16}
 
 

@@ -12,7 +12,7 @@ from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.run_cost import NOTHING, RunCost, cost_scores, recorded_cost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, with_runs
-from sentbed_report.study_page.runs_section import summary_line
+from sentbed_report.study_page.runs_section import summary_line, total_seconds
 
 PAIRS = RunCost(10.0, 8.0, None, 500.0, None, 4000, 1.5, 0.5)
 TUNE = RunCost(5.0, 6.0, None, 700.0, None, 1000, 1.5, 1.0)
@@ -87,3 +87,23 @@ def test_the_page_counts_a_run_of_two_cells_once(study_of, tmp_path):
     data = attrs.evolve(data, cells=with_runs(data.cells, in_one_directory))
 
     assert summary_line(data).endswith(" 2.5 s of runs.")
+
+
+def test_shared_stages_count_once_in_the_time_of_a_study(study_of):
+    own = {"a": 1.0, "b": 2.0, "c": 4.0}
+    shared = {
+        "a": {"pairs-1": 100.0, "tune-2": 10.0},
+        "b": {"pairs-1": 100.0, "tune-2": 10.0},
+        "c": {"pairs-1": 100.0},
+    }
+    data = study_of({name: {1: {"MR": 50.0}} for name in own})
+
+    def with_seconds(run):
+        of_stages = shared[run.cell]
+        seconds = own[run.cell] + sum(of_stages.values())
+        record = {"manifest": {"shared_seconds": of_stages}}
+        return attrs.evolve(run, seconds=seconds, record=record)
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, with_seconds))
+
+    assert total_seconds(data) == 100 + 10 + 1 + 2 + 4

@@ -271,3 +271,12 @@ def test_an_evaluator_that_scores_an_encoder_twice_has_two_tables():
 
     assert "+10.00" in text
     assert "+13.00" in text
+
+
+def test_there_is_no_change_across_protocols():
+    scores = (
+        score("a", 1.0, "encoder@start", data="old"),
+        score("a", 9.0, data="new"),
+    )
+
+    assert "+8.00" not in markdown(scores=scores)

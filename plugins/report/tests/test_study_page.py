@@ -234,15 +234,6 @@ def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path):
     assert report.page.all("figure") == []
 
 
-def test_a_page_reloads_itself_while_a_run_is_going_on():
-    data = study(seeds=(1,))
-    going_on = changed(data, data.cells[0].name, 1, status="running", scores=())
-
-    for of_study, times in ((data, 0), (going_on, 1)):
-        refreshed = report_without_figures(of_study).page.all("meta", content="30")
-        assert len(refreshed) == times
-
-
 def test_runs_without_axes_have_no_filter_and_no_effects():
     cells = tuple(CellInfo(cell.name, {}, cell.runs[:1]) for cell in study().cells)
     report = report_without_figures(StudyData("6 runs", (), cells, None, (1,)))

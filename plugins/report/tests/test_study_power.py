@@ -158,3 +158,53 @@ def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
     else:
         expected = simulated_power(spread, difference, seeds, 0.05, 200_000)
     assert power_of(spread, difference, seeds) == pytest.approx(expected, abs=0.005)
+
+
+def by_share(spread, difference, seeds, level):
+    """Power by another decomposition: over the items' share of the sum of both chi-squares.
+
+    The share is independent of the sum, which is a chi-square over the sum of the degrees: given the share,
+    the test is a noncentral t.
+    """
+    of_items = spread.item_degrees
+    of_seeds = seeds - 1
+    degrees = of_items + of_seeds
+    items = spread.item_std**2
+    repeated = spread.seed_std**2 / seeds
+    error = math.sqrt(items + repeated)
+    critical_of_items = float(stats.t.isf(level / 2, of_items))
+    critical_of_seeds = float(stats.t.isf(level / 2, of_seeds))
+
+    # With share = sin^2, the integrand is smooth at both ends.
+    places, weights = np.polynomial.legendre.leggauss(800)
+    angles = (places + 1) * math.pi / 4
+    share = np.sin(angles) ** 2
+    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2)
+    density *= np.sin(2 * angles)
+    items = items * share / of_items
+    repeated = repeated * (1 - share) / of_seeds
+    squares = items * critical_of_items**2 + repeated * critical_of_seeds**2
+    critical = np.sqrt(squares / (items + repeated))
+    bound = critical * np.sqrt(degrees * (items + repeated)) / error
+    distance = difference / error
+    above = stats.nct.sf(bound, degrees, distance)
+    below = stats.nct.sf(bound, degrees, -distance)
+    return float((weights * math.pi / 4 * density) @ (above + below))
+
+
+@pytest.mark.parametrize(
+    ("spread", "difference", "seeds", "level"),
+    [
+        (Spread(1.2, 1.0, 40), 3.7, 3, 0.05),
+        (Spread(2.0, 1.0, 9), 3.0, 10, 0.01),
+        (Spread(2.2, 1.0, 500), 5.0, 5, 0.005),
+        (Spread(0.3, 1.0, 150), 2.5, 3, 0.05),
+    ],
+)
+def test_both_sources_agree_with_the_integral_over_their_share(
+    spread, difference, seeds, level
+):
+    expected = by_share(spread, difference, seeds, level)
+    assert 0.1 < expected < 0.99
+    power = power_of(spread, difference, seeds, level)
+    assert power == pytest.approx(expected, abs=1e-3)

@@ -15,6 +15,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import select
+from sentbed_report.study_page.choice_section import choice_section
 from toy_study import with_added, with_fields, with_scores
 
 ALL = Decide()
@@ -77,6 +78,8 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make):
         ("AVG", 53.5),
     ]
     assert selection.complete
+    decided = "Decided by X-dev (transfer, accuracy): 80.50, the best of 3 cells."
+    assert choice_section(selection).notes[0] == decided
 
 
 def test_nothing_is_chosen_without_being_asked_for(make):
@@ -136,6 +139,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make):
     }
     # `lacks`, `constant` and `broken` were tried, and are not what it is better than.
     assert selection.compared == 1
+    assert choice_section(selection).notes[0].endswith("the best of 1 cell so far.")
 
 
 @pytest.mark.parametrize("decide", [ALL, Decide(tasks=("D-dev",))])

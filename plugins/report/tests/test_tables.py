@@ -286,6 +286,15 @@ def test_csv_has_a_line_a_number_with_its_quantities(results):
     assert {line["place"] for line in lines} == {"1", "2", ""}
 
 
+@pytest.mark.parametrize("name", ["rank", "place", "equal within"])
+def test_an_axis_with_the_name_of_a_quantity_has_a_column_of_its_own(study_of, name):
+    axis = AxisInfo(name, tuple(NUMBERS))
+    (summary,) = summarise(study_of(NUMBERS, [axis], baseline="first"))
+    lines = list(csv.DictReader(io.StringIO(to_csv([summary.table]))))
+
+    assert [line[f"axis {name}"] for line in lines[:4]] == ["first"] * 3 + ["mean"]
+
+
 def test_a_csv_line_ends_in_no_label(results):
     row = attrs.evolve(results.rows[0], headers=("a\rb", "", "", ""))
     table = attrs.evolve(results, rows=(row,))

@@ -327,3 +327,11 @@ def test_a_directory_that_holds_something_else_is_left_alone(study, directory):
 
 
 # --- what goes on ------------------------------------------------------------------------------------------
+
+
+def test_shared_stages_leave_one_state_and_no_encoder(study, directory):
+    run_study(keeping(study, "all"), directory, only=ONE_CELL)
+    (shared,) = (directory / "shared").iterdir()
+    assert [path.name for path in (shared / "states").iterdir()] == ["01-00000000"]
+    assert not (shared / "encoder").exists()
+    assert not list((directory / "runs").glob("*/states"))

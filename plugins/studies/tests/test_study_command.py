@@ -184,15 +184,18 @@ def test_a_finished_study_says_so_and_writes_its_report_by_the_table_of_now(
 def test_a_watched_study_is_shown_once_and_reported_until_its_runs_have_ended(
     place, monkeypatch
 ):
-    manifest = next(place.glob("runs/*/manifest.json"))
-    finished = manifest.read_text()
-    manifest.write_text(finished.replace('"finished"', '"running"'))
+    # Between two runs, no run is running.
+    run_directory = next(place.glob("runs/*"))
+    taken_away = place / "away"
+    run_directory.rename(taken_away)
     reported = []
+    reloads = []
     shown = []
 
     def wait(seconds):
         reported.append((place / "report.md").read_text())
-        manifest.write_text(finished)
+        reloads.append('http-equiv="refresh"' in (place / "report.html").read_text())
+        taken_away.rename(run_directory)
 
     monkeypatch.setattr("time.sleep", wait)
     monkeypatch.setattr("webbrowser.open", shown.append)
@@ -201,8 +204,10 @@ def test_a_watched_study_is_shown_once_and_reported_until_its_runs_have_ended(
 
     assert result.exit_code == 0
     assert shown == [(place / "report.html").as_uri()]
-    assert "3 of 4 runs finished" in reported[0]
+    assert "3 of 4 runs finished, 1 waiting" in reported[0]
     assert "4 of 4 runs finished" in (place / "report.md").read_text()
+    assert reloads == [True]
+    assert 'http-equiv="refresh"' not in (place / "report.html").read_text()
 
 
 def test_a_study_of_several_workers_leaves_the_handler_of_sigterm_as_it_was(put, place):

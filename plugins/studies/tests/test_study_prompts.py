@@ -402,3 +402,8 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     table = table_of(tmp_path / "shared")
     scores = table.rows[0].cells[0].scores
     assert scores.value((1, "plain")) != scores.value((1, "other"))
+
+
+def test_a_training_that_reads_the_prompts_is_done_with_each(load, plugins):
+    work = plan_work("towers", load(PROMPTS + AXES).runs, CellKeys(plugins))
+    assert len({task.key for task in work.tasks}) == len(work.tasks) == 18

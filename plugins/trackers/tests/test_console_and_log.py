@@ -222,6 +222,24 @@ def test_without_a_terminal_steps_are_told_only_now_and_then(info, capsys):
     assert capsys.readouterr().err.count("nli: 1 of") == 1
 
 
+@pytest.mark.usefixtures("no_terminal")
+def test_the_time_left_of_a_list_of_texts_is_not_that_of_the_list_before(
+    info, capsys, monkeypatch
+):
+    monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    for _ in range(2):
+        for done in range(1, 5):
+            tracker.evaluation_progressed("sts", "encode", done, 4)
+    begun = []
+    for line in capsys.readouterr().err.splitlines():
+        if line.startswith("sts: encode: 1 of 4"):
+            begun.append("left" in line)
+    # When a list has just begun, nothing is known of it.
+    assert begun == [False, False]
+
+
 @pytest.mark.usefixtures("terminal")
 def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(info, capsys):
     follow(ConsoleTracker(), info)

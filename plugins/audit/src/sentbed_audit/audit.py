@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 from sentbed.errors import DataError, suggest
 
-from sentbed_audit.benchmarks import BenchmarkTask
+from sentbed_audit.benchmarks import BenchmarkTask, task_types
 from sentbed_audit.benchmarks import benchmark as benchmark_named
 from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
 from sentbed_audit.ranking_tests import Claims, claims_of
@@ -42,19 +42,24 @@ def audit_results(
     data.
 
     Raises:
-        DataError: if a path or the benchmark does not exist, if there is no score in the paths, or if there is
-            none of a named task or model.
+        DataError: if a path or the benchmark does not exist, if there is no score in the paths, if there is
+            none of a named task or model, or if the benchmark lacks a named task.
     """
     results = read_results(paths)
     results = _restricted(results, "task", tasks)
     results = _restricted(results, "model", models)
     benchmark_tasks: Mapping[str, BenchmarkTask] = {}
-    compared = list(tasks)
+    # A task that is named twice counts once.
+    compared = list(dict.fromkeys(tasks))
     if benchmark is not None:
         benchmark_tasks = benchmark_named(benchmark)
-        compared = [
-            name for name in benchmark_tasks if name in (tasks or benchmark_tasks)
-        ]
+        for task in compared:
+            if task not in benchmark_tasks:
+                raise DataError(
+                    f"the benchmark `{benchmark}` has no task `{task}`."
+                    f"{suggest(task, list(benchmark_tasks))} Or take `--benchmark` out"
+                )
+        compared = compared or list(benchmark_tasks)
         if not results.scores["task"].isin(compared).any():
             raise DataError(
                 f"no score is of a task of the benchmark `{benchmark}`; name results of it, or take "
@@ -62,9 +67,8 @@ def audit_results(
             )
     name = benchmark or ", ".join(Path(path).name for path in paths)
     comparable = comparable_scores(results, compared, benchmark_tasks, ignore_data)
-    types = {task: entry.type for task, entry in benchmark_tasks.items()}
     try:
-        claims = claims_of(comparable.scores, types)
+        claims = claims_of(comparable.scores, task_types(benchmark_tasks))
     except ValueError as error:
         return Audit(name, results, comparable, None, str(error))
 

@@ -34,7 +34,7 @@ import click
 @click.option(
     "--ignore-data-revisions",
     is_flag=True,
-    help="Pair scores on different revisions of the data.",
+    help="Compare scores on different revisions of the data.",
 )
 @click.option(
     "--output",

@@ -48,7 +48,7 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
     if importlib.util.find_spec("mteb") is None:
         raise DataError(
             f"there is no benchmark `{name}` among {listed(tables)}.{suggest(name, list(tables))} With "
-            "`pip install mteb`, all benchmarks of MTEB are known"
+            "`pip install 'sentbed-audit[mteb]'`, all benchmarks of MTEB are known"
         )
 
     import mteb
@@ -61,3 +61,12 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
         splits, subsets = tuple(task.eval_splits), tuple(task.hf_subsets)
         table[task.metadata.name] = BenchmarkTask(task.metadata.type, splits, subsets)
     return table
+
+
+def task_types(benchmark_tasks: Mapping[str, BenchmarkTask]) -> dict[str, str]:
+    """Return the type of each task of a benchmark, and of all benchmarks of the table, by the task's name."""
+    types = {}
+    for tasks in (*benchmarks().values(), benchmark_tasks):
+        for name, task in tasks.items():
+            types[name] = task.type
+    return types

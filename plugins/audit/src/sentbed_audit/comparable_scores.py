@@ -164,16 +164,32 @@ def _compared_rows(
     findings += _without(rows, "split", splits)
     rows = rows[rows["split"].isin(splits)]
 
-    if len(rows) and not ignore_data:
-        revision = _most_common(rows, "data_revision")
-        findings += _without(rows, "data_revision", [revision])
-        rows = rows[rows["data_revision"] == revision]
+    if not ignore_data:
+        rows = _on_most_common_data(rows, findings)
 
     if task is None:
         subsets = _common_subsets(rows)
     else:
         subsets = list(task.subsets)
     return _with_all_subsets(rows[rows["subset"].isin(subsets)], subsets, findings)
+
+
+def _on_most_common_data(
+    rows: pandas.DataFrame, findings: list[Finding]
+) -> pandas.DataFrame:
+    """Return the rows of one task on the revision of the data that most models have.
+
+    Each split and subset may have data of its own. A model whose scores of several subsets are left out for the
+    same reason has one finding.
+    """
+    parts = [rows[:0]]
+    others: list[Finding] = []
+    for _, part in rows.groupby(["split", "subset"]):
+        revision = _most_common(part, "data_revision")
+        others += _without(part, "data_revision", [revision])
+        parts.append(part[part["data_revision"] == revision])
+    findings += dict.fromkeys(others)
+    return pandas.concat(parts)
 
 
 def _most_common(rows: pandas.DataFrame, column: str) -> str:
@@ -200,8 +216,11 @@ def _without(
     has_value = rows[rows[column].isin(values)]["system"].unique()
     others = rows[~rows["system"].isin(has_value)]
     for (system, task), part in others.groupby(KEY):
-        present = [value[:12] or "unknown" for value in sorted(part[column].unique())]
-        compared = [value[:12] or "unknown" for value in values]
+        present = sorted(part[column].unique())
+        compared = values
+        if kind == "data revision":
+            present = [value[:12] or "unknown" for value in present]
+            compared = [value[:12] or "unknown" for value in compared]
         detail = (
             f"{task}: has the {kind} {first_names(present)}, "
             f"compared is {first_names(compared)}"

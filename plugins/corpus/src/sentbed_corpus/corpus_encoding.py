@@ -132,7 +132,11 @@ def encode_corpus(
             manifest["encoder"] = previous["encoder"]
         write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
 
-        missing = [shard for shard in shards if not shard.file(output).is_file()]
+        missing = list(shards)
+        # Until the manifest has the encoder's protocol, it is unknown how a shard was computed.
+        if manifest["encoder"] is not None:
+            missing = [shard for shard in shards if not shard.file(output).is_file()]
+
         finished = len(shards) - len(missing)
         if finished:
             say(
@@ -142,15 +146,13 @@ def encode_corpus(
         started = time.perf_counter()
         executor = executor or executor_of("local", {}, plugins, say)
         with bar(rows, "encode") as advance:
-            protocol = _encode_shards(missing, encoding, executor, advance, finished)
+            _encode_shards(missing, encoding, executor, advance, manifest, len(shards))
+
         seconds = time.perf_counter() - started
 
         # Killed workers leave partial files.
         for partial_file in (output / VECTORS).glob(".part-*"):
             partial_file.unlink(missing_ok=True)
-        if protocol is not None:
-            manifest["encoder"] = protocol
-            write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
 
     return Summary(manifest["rows"], len(shards), rows, seconds)
 
@@ -285,15 +287,23 @@ def _encode_shards(
     encoding: ShardEncoding,
     executor: TaskPool,
     advance: Advance,
-    finished: int,
-) -> dict[str, Any] | None:
-    """Encode the missing shards; return the encoder's protocol, None if no shard is missing."""
-    protocol = None
-    total = finished + len(missing)
+    manifest: dict[str, Any],
+    total: int,
+) -> None:
+    """Encode the missing ones of `total` shards; the manifest gets the encoder's protocol with the first.
+
+    Raises `RunError` if the encoder computes otherwise than before, as `auto` does on another processor.
+    """
+    output = encoding.request.output
+    finished = total - len(missing)
     try:
         with closing(executor.run(encoding, missing)) as results:
-            for shard, described in results:
-                protocol = described
+            for shard, protocol in results:
+                if manifest["encoder"] is None:
+                    manifest["encoder"] = protocol
+                    write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
+
+                _require_same_encoder(shard, manifest["encoder"], protocol, output)
                 advance(shard.rows)
                 finished += 1
     except BaseException as error:
@@ -302,7 +312,27 @@ def _encode_shards(
                 f"{finished} of {total} shards are finished and stay; the same command does the rest"
             )
         raise
-    return protocol
+
+
+def _require_same_encoder(
+    shard: Shard,
+    previous: dict[str, Any],
+    protocol: dict[str, Any],
+    output: Path,
+) -> None:
+    """If a shard's encoder has another protocol than before, remove the shard's file and raise `RunError`."""
+    changes = []
+    for key in sorted({*previous, *protocol}):
+        before, value = previous.get(key), protocol.get(key)
+        if before != value:
+            changes.append(f"`{key}` was {before!r} and is {value!r}")
+
+    if changes:
+        shard.file(output).unlink(missing_ok=True)
+        raise RunError(
+            f"{shard}: of the encoder, {'; '.join(changes)}; set `precision`, and use the same versions on "
+            "all machines"
+        )
 
 
 @attrs.frozen

@@ -244,6 +244,8 @@ def _open(source: DataSource) -> Dataset:
             f"the texts of `{source.name}` change from epoch to epoch, and negatives are mined once; take a "
             "source whose texts stay"
         )
+    if not len(dataset):
+        raise DataError(f"`{source.name}` has no rows; name data with pairs of texts")
     return dataset
 
 

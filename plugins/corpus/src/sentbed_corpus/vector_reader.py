@@ -70,6 +70,8 @@ class Vectors:
 
         if isinstance(key, slice):
             rows = np.arange(*key.indices(len(self)))
+        elif isinstance(key, int | np.integer):
+            rows = np.asarray(range(len(self))[key])
         else:
             rows = np.arange(len(self))[key]
 

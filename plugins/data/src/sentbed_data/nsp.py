@@ -71,7 +71,7 @@ class Nsp(TableSource):
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Yield all pairs of consecutive sentences."""
         for location in as_tuple(self.path):
-            if _is_table(location):
+            if self._is_table(location):
                 rows = table_rows(location, self._file_columns, self._layout)
                 for _, of_document in groupby(rows, key=_document_of):
                     yield from pairwise(self._sentences(of_document, location))
@@ -83,10 +83,20 @@ class Nsp(TableSource):
                 yield from pairwise(document)
 
     def _read_first_row(self, location: str) -> None:
-        if _is_table(location):
+        if self._is_table(location):
             super()._read_first_row(location)
         elif not location.startswith(HUB):
             next(text_lines(local_file(location), self.encoding), None)
+
+    def _is_table(self, location: str) -> bool:
+        """Whether a location is a table, not a text file."""
+        if self.separator is not None:
+            return True
+
+        if is_data_set(location):
+            return True
+
+        return suffix_of(location) in TABLES
 
     def _sentences(self, rows: Iterable[Row], location: str) -> Iterator[str]:
         """Yield the sentences in rows of a table."""
@@ -98,11 +108,6 @@ def _document_of(row: Row) -> Sequence[object]:
     """Return the id of a row's document, if the table has ids."""
     _, values = row
     return values[1:]
-
-
-def _is_table(location: str) -> bool:
-    """Whether a location is a table, not a text file."""
-    return is_data_set(location) or suffix_of(location) in TABLES
 
 
 def _documents(lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:

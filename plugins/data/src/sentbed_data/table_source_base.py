@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Literal
 
 import attrs
-from attrs.validators import ge, optional
+from attrs.validators import ge, min_len, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import Dataset, DataSource
 from sentbed_common import (
@@ -78,7 +78,10 @@ class TableSource(DataSource):
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns. Without a header, columns are named by their
     positions: `"0"`, `"1"`, ..."""
-    separator: str | None = None
+    separator: str | None = attrs.field(
+        default=None,
+        validator=optional(min_len(1)),
+    )
     """What separates the fields of a text file, in which a quote is then part of a text.
     Default: by the suffix."""
     encoding: str = "utf-8"

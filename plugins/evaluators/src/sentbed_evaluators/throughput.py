@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator
 from itertools import product
 from typing import ClassVar
 
@@ -49,7 +50,7 @@ class Throughput(Evaluator):
     )
     """Numbers of tokens per text, each at least 16. The encoder's `max_length` has no effect."""
     batch_sizes: tuple[int, ...] = attrs.field(
-        default=(), validator=deep_iterable(ge(1))
+        default=(), validator=deep_iterable(and_(ge(1), le(len(WORDS) ** 3)))
     )
     """Numbers of texts per call of the encoder. The engine may split them into smaller batches. Default: all
     texts in one call."""
@@ -59,6 +60,13 @@ class Throughput(Evaluator):
     """Number of timed passes."""
     warmup: int = attrs.field(default=1, validator=ge(0))
     """Number of untimed passes before the timed ones. They choose kernels, compile shapes and fill caches."""
+
+    def check(self) -> Iterator[str]:
+        """Yield a problem for each list that names a number twice, whose scores could not be told apart."""
+        lists = {"lengths": self.lengths, "batch_sizes": self.batch_sizes}
+        for name, values in lists.items():
+            if len(set(values)) != len(values):
+                yield f"`{name}` is {list(values)!r}; name each number once"
 
     def prepare(self) -> DrivesEncoder:
         """Return an evaluation that times the encoding of texts.

@@ -138,6 +138,34 @@ def test_a_score_of_several_runs_is_their_mean(
     )
 
 
+def test_positive_test_pairs_with_two_equal_sides_are_counted(
+    sentbench_data, encoder, probed
+):
+    for name, count in (("train", 30), ("valid", 8), ("test", 9)):
+        for form in ("modern", "original"):
+            path = sentbench_data / "styletransfer" / f"{name}.{form}.nltktok"
+            lines = path.read_text().splitlines()
+            assert len(lines) == count
+            for i in range(count):
+                if i % 3:
+                    lines[i] = f"same {name} {i} ."
+            path.write_text("".join(f"{line}\n" for line in lines))
+    evaluator = SentBench(
+        paradigms=("pair",), tasks=("ST",), data_dir=str(sentbench_data)
+    )
+    (score,) = evaluate(evaluator, encoder).scores
+    texts = [
+        (first, label)
+        for first, second, label in built_sets(
+            find_files(sentbench_data, "ST"), seed=0
+        ).pairs["test"]
+        if first == second
+    ]
+    assert texts
+    assert all(label == 1 and text.startswith("same") for text, label in texts)
+    assert score.protocol["identical"] == len(texts)
+
+
 def test_rocstories_has_no_validation_set_and_is_cross_validated(
     sentbench_data, encoder, probed
 ):

@@ -95,9 +95,10 @@ class FromSentenceTransformers(Importer):
         )
 
         prompts, default, similarity = self._settings(source)
+        # The library loads no folder whose default prompt is missing.
+        prompt = _default_prompt(source, prompts, default)
         model = load_model(source)
         modules = modules_of(model, source)
-        prompt = _default_prompt(source, prompts, default)
         if any(prompts.values()) and not modules.include_prompt:
             raise ModelError(
                 f"`{source}` leaves its prompts out of pooling (`include_prompt = false`), which no pooler does; "

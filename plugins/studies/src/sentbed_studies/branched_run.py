@@ -50,7 +50,15 @@ def branch(
         )
 
     text = resolved_toml(recipe)
-    facts = {**state.facts, "went_on_from": source.name}
+    shared_seconds = dict(state.facts.get("shared_seconds", {}))
+    # The history of the run in `source` has the seconds of the run from which that one went on.
+    before = sum(shared_seconds.values())
+    shared_seconds[source.name] = state.history.seconds - before
+    facts = {
+        **state.facts,
+        "went_on_from": source.name,
+        "shared_seconds": shared_seconds,
+    }
     # The run in `source` has another recipe on purpose.
     del facts["recipe"]
     branched = attrs.evolve(state, facts=facts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.helpers import read_json
 from sentbed.tools import MANIFEST
 from sentbed_report.formatting import duration
+from sentbed_report.study.read_cell_run import UNREADABLE
 from sentbed_report.study.read_study_directory import status_of
 from sentbed_report.study.study_data import CellRun, StudyData
 
@@ -125,8 +126,15 @@ def running_lines(directory: Path) -> Iterator[str]:
     for manifest in sorted(directory.glob(f"*/*/{MANIFEST}")):
         run = manifest.parent
         if status_of(directory, run.relative_to(directory)) == "running":
-            name = read_json(manifest)["name"]
-            yield f"{name}: {activity(run)}"
+            yield f"{_name_in(manifest)}: {activity(run)}"
+
+
+def _name_in(manifest: Path) -> str:
+    """Return the name of a run from its manifest, or that of its directory if the manifest is being replaced."""
+    try:
+        return str(read_json(manifest)["name"])
+    except UNREADABLE:
+        return manifest.parent.name
 
 
 def status_lines(data: StudyData) -> Iterator[str]:

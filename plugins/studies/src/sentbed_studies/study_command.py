@@ -266,25 +266,27 @@ def report(directory: str) -> None:
 def watch(directory: str, every: int) -> None:
     """Open the report of the study in DIRECTORY in a browser, and write it anew until all runs have ended.
 
-    The page reloads itself while runs are going on. Ctrl-C ends the watching; the study goes on.
+    The page reloads itself until then. Ctrl-C ends the watching; the study goes on.
     """
     import time
     import webbrowser
 
     from sentbed_report.study.read_study_directory import read_data
-    from sentbed_report.study_page.answer import open_runs
 
     from sentbed_studies.study_reports import write_reports
 
     is_shown = False
     while True:
         data = read_data(directory)
-        report = write_reports(Path(directory), data=data)
+        statuses = {run.status for run in data.runs_and_fresh_runs}
+        # Between two runs, none may be running.
+        has_ended = statuses <= {"finished", "failed"}
+        report = write_reports(Path(directory), data=data, reloads=not has_ended)
         if not is_shown:
             click.echo(report)
             webbrowser.open(report.resolve().as_uri())
             is_shown = True
-        if not open_runs(data):
+        if has_ended:
             return
         time.sleep(every)
 

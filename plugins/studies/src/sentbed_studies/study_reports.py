@@ -18,6 +18,7 @@ def write_reports(
     directory: Path,
     say: Callable[[str], None] | None = None,
     data: StudyData | None = None,
+    reloads: bool = False,
 ) -> Path:
     """Write the tables, exports and report of the results so far; return the path of `report.html`.
 
@@ -25,6 +26,7 @@ def write_reports(
         directory: Directory of the study.
         say: Gets the lines at the top of the report: the best cell, those that are not worse, and warnings.
         data: Results of the study; by default they are read from `directory`.
+        reloads: Whether a browser loads the report again, since it will be written anew.
 
     Raises:
         RunError: if the directory is not a study's, or if a file cannot be written.
@@ -40,4 +42,4 @@ def write_reports(
         for line in answer_lines(data, summaries, selection):
             question = line.question or question
             say(f"{question}: {line.answer}")
-    return write_study_report(directory, data, summaries, selection)
+    return write_study_report(directory, data, summaries, selection, reloads)

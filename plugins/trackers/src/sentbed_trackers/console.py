@@ -78,6 +78,11 @@ class ConsoleTracker:
         name = f"{evaluator}: {what}"
         if name != self._name:
             self._open_bar(name, total, done)
+        elif self._progress is not None:
+            task = self._progress.tasks[0]
+            # Each list of texts has its own progress.
+            if done < task.completed:
+                self._progress.reset(task.id)
         self._advance(done, total)
 
     @hookimpl

@@ -100,7 +100,7 @@ class TorchEncoder(ModuleEncoder):
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Any]:
         """Yield the result of `encode` for each batch, while a GPU computes the next ones."""
-        if not self.asynchronous:
+        if not self.asynchronous or self.module.output == "tokens":
             yield from map(self.encode, batches)
             return
 

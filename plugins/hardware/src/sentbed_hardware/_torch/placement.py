@@ -70,9 +70,10 @@ class Placement:
             yield
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"weights and batch do not fit into {self.memory}; set a smaller `micro_batch` or `max_length`, "
-                '`precision = "bf16"` in the runtime, `dtype = "bf16"`, `quantization = "nf4"` or `lora` in the '
-                'backbone, or spread the weights over several GPUs (`device_map = "auto"`, `parallel = "fsdp"`)'
+                f"weights and batch do not fit into {self.memory}; set a smaller `micro_batch`, `max_length` or "
+                '`token_budget`, `precision = "bf16"` in the runtime, `dtype = "bf16"`, `quantization = "nf4"` '
+                'or `lora` in the backbone, or spread the weights over several GPUs (`device_map = "auto"`, '
+                '`parallel = "fsdp"`)'
             ) from error
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from sentbed import Encoder, ModelError, RecipeError
-from sentbed.helpers import read_json
+from sentbed.helpers import foreign, read_json
 from sentbed.protocols import TokenIds
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -141,7 +141,10 @@ def require_same_vectors(
     model.default_prompt_name = prompt_name
     if encoder.recipe.resolved_prompt is None:
         _truncate_at(model, encoder.recipe.max_length)
-    largest_difference = difference(encoder, model)
+    failure = f"the vectors of `{source}` cannot be compared with the encoder's"
+    advice = "import a model that gives the states of the last layer for a text"
+    with foreign(ModelError, failure, advice):
+        largest_difference = difference(encoder, model)
     # Also true if a vector has NaN.
     if not largest_difference <= TOLERANCE:
         raise ModelError(

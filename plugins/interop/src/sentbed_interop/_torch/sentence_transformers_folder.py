@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from sentbed import ModelError, __version__
 from sentbed.errors import listed
@@ -128,10 +129,10 @@ def _transformer(backbone: Path, length: int) -> Transformer:
     Raises:
         ModelError: if its tokenizer has no token for padding.
     """
-    transformer = Transformer(
+    transformer: Transformer = Transformer(
         str(backbone), model_kwargs={"dtype": "float32"}, max_seq_length=length
     )
-    tokenizer = transformer.tokenizer
+    tokenizer: Any = transformer.tokenizer
     tokenizer.padding_side = "right"
     tokenizer.truncation_side = "right"
     if tokenizer.pad_token is None:
@@ -148,10 +149,12 @@ def _transformer(backbone: Path, length: int) -> Transformer:
 
 
 def _holds_table(backbone: Path) -> bool:
-    """Whether a backbone's directory holds a table of token vectors instead of a model of transformers."""
-    return (
-        not (backbone / "config.json").is_file() and (backbone / TABLE_FILE).is_file()
-    )
+    """Whether a backbone's directory holds only a table of token vectors, and no model of transformers."""
+    file = backbone / TABLE_FILE
+    if (backbone / "config.json").is_file() or not file.is_file():
+        return False
+    with safe_open(file, "pt") as weights:
+        return list(weights.keys()) == [TABLE]
 
 
 def _static_embedding(

@@ -40,6 +40,9 @@ POOLERS = {
 MODES = (*POOLERS, "mean_sqrt_len_tokens")
 """Modes of the module `Pooling`, in which a pooler of a plugin may be exported."""
 
+RIGHT = "right"
+"""Side at which an encoder truncates texts."""
+
 VECTOR = "sentence_embedding"
 """Name of a text's vector between modules."""
 
@@ -74,7 +77,10 @@ def load_model(source: Path) -> SentenceTransformer:
         raise ModelError(
             f"`{source}` has no `modules.json`, so it is no folder of sentence-transformers; check the path"
         )
-    for entry in read_json(source / "modules.json"):
+    entries = read_json(source / "modules.json")
+    if not entries:
+        _refuse(source, f"it has no module, and an encoder is {ORDER}")
+    for entry in entries:
         if not str(entry["type"]).startswith(LIBRARY):
             _refuse(source, f"its module `{entry['type']}` is code of its own")
     if (model_directory(source) / "adapter_config.json").is_file():
@@ -106,19 +112,26 @@ def modules_of(model: SentenceTransformer, source: Path) -> Modules:
     """Return the modules of a model. Raises `ModelError` if an encoder does not support them."""
     first, *rest = model
     names = [type(module).__name__ for module in model]
-    include_prompt = True
+    include_prompt: Any = True
     if isinstance(first, StaticEmbedding):
         # It takes the mean itself.
         mode: Any = "mean"
         truncation = first.tokenizer.truncation or {}
         limit = truncation.get("max_length", math.inf)
+        side = truncation.get("direction", RIGHT)
     elif isinstance(first, Transformer) and rest and isinstance(rest[0], Pooling):
         pooling, *rest = rest
         mode, include_prompt = pooling.pooling_mode, pooling.include_prompt
         limit = first.max_seq_length or math.inf
-        _require_right_truncation(first, source)
+        tokenizer: Any = first.tokenizer
+        side = tokenizer.truncation_side
     else:
         _refuse(source, f"it has {listed(names)}, and an encoder is {ORDER}")
+    if side != RIGHT:
+        raise ModelError(
+            f"the tokenizer of `{source}` cuts long texts at the left (`truncation_side`), and an encoder cuts "
+            'them at the right; set it to "right" if the vectors of long texts do not matter'
+        )
     if mode not in POOLERS:
         _refuse(source, f"it pools by {mode!r}, and poolers by {listed(POOLERS)}")
 
@@ -193,15 +206,6 @@ def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
             "some of its `Dense` layers have a bias; in a head, all layers have one or none has",
         )
     return ACTIVATIONS[next(iter(hidden), IDENTITY)]
-
-
-def _require_right_truncation(transformer: Transformer, source: Path) -> None:
-    """Raise `ModelError` if the tokenizer truncates texts at the left."""
-    if transformer.tokenizer.truncation_side != "right":
-        raise ModelError(
-            f"the tokenizer of `{source}` cuts long texts at the left (`truncation_side`), and an encoder cuts "
-            'them at the right; set it to "right" if the vectors of long texts do not matter'
-        )
 
 
 def _refuse(source: Path, why: str) -> NoReturn:

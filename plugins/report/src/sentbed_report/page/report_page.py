@@ -46,7 +46,7 @@ class Page:
     axes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Axis -> its labels, for filters."""
     reloads: bool = False
-    """Whether a browser loads the page again every 30 seconds, since runs are going on."""
+    """Whether a browser loads the page again every 30 seconds, since it is written anew while a study runs."""
 
 
 def page_html(page: Page) -> str:

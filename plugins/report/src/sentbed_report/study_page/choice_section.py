@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sentbed.helpers import score_digits
 
-from sentbed_report.formatting import number
+from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.selection import Selection
 from sentbed_report.tables.column import Column
@@ -20,7 +20,9 @@ def choice_section(selection: Selection | None) -> Section | None:
     else:
         best = number(selection.score, score_digits([selection.score]))
         tasks = ", ".join(selection.tasks)
-        notes = [f"Decided by {tasks}: {best}, the best of {selection.among:,} cells."]
+        so_far = "" if selection.complete else " so far"
+        cells = count(selection.compared, "cell")
+        notes = [f"Decided by {tasks}: {best}, the best of {cells}{so_far}."]
     for name, reason in selection.left:
         notes.append(f"Could not be chosen: {name} ({reason}).")
     if selection.fresh_seeds:

@@ -39,19 +39,33 @@ def status_class(data: StudyData) -> str:
 
 
 def summary_line(data: StudyData) -> str:
-    """Return a line with the size of the study and the total time of its runs."""
+    """Return a line with the size of the study and the total time of its runs (`total_seconds`)."""
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))
     if data.prompts:
         parts.append(count(len(data.prompts), "prompt"))
     parts.append(count(len(data.seeds), "seed"))
-    # A run may be that of several cells, if their weights are the same.
-    seconds = {run.directory: run.seconds or 0.0 for run in data.runs_and_fresh_runs}
-    total = sum(seconds.values())
+    total = total_seconds(data)
     if total:
         parts.append(f"{duration(total)} of runs")
     return ", ".join(parts) + "."
+
+
+def total_seconds(data: StudyData) -> float:
+    """Return the duration of all runs that have ended, with fresh seeds too; shared stages count once.
+
+    A run may be that of several cells, if their weights are the same. It counts once, too.
+    """
+    parts: dict[str, float] = {}
+    for run in data.runs_and_fresh_runs:
+        if run.seconds is None:
+            continue
+        # The name of the directory of shared stages has their key, so equal names mean the same stages.
+        shared = run.record.get("manifest", {}).get("shared_seconds", {})
+        parts.update(shared)
+        parts[str(run.directory or run)] = run.seconds - sum(shared.values())
+    return sum(parts.values())
 
 
 def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:

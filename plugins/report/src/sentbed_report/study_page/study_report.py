@@ -32,7 +32,6 @@ from sentbed_report.study_page.results_section import (
 from sentbed_report.study_page.runs_section import (
     runs_section,
     status_class,
-    status_counts,
     status_text,
     summary_line,
 )
@@ -43,10 +42,11 @@ def write_study_report(
     data: StudyData,
     summaries: Sequence[Summary] | None = None,
     selection: Selection | None = None,
+    reloads: bool = False,
 ) -> Path:
     """Write `report.md`, `report.html` and the item pages into `directory`; return the path of `report.html`.
 
-    `summaries` and `selection` are computed from `data` by default.
+    `summaries` and `selection` are computed from `data` by default. `reloads` is `Page.reloads`.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -54,7 +54,7 @@ def write_study_report(
     if summaries is None:
         summaries = summarise(data)
     linked = write_item_pages(directory, data, summaries)
-    page = study_page(data, summaries, linked, selection)
+    page = study_page(data, summaries, linked, selection, reloads)
     # `report.md` is written first, so that the numbers are on disk if drawing a figure fails.
     write_atomic(directory / "report.md", page_markdown(page))
     write_atomic(directory / "report.html", page_html(page))
@@ -66,6 +66,7 @@ def study_page(
     summaries: Sequence[Summary],
     linked: Sequence[Summary],
     selection: Selection | None = None,
+    reloads: bool = False,
 ) -> Page:
     """Return the content of a study's report.
 
@@ -96,7 +97,7 @@ def study_page(
         tuple(section for section in sections if section is not None),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
-        reloads=status_counts(data)["running"] > 0,
+        reloads=reloads,
     )
 
 

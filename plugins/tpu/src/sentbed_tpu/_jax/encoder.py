@@ -170,7 +170,10 @@ class JaxEncoder(ModuleEncoder):
     def fingerprint(self) -> str | None:
         """Return a hash of all weights, and of the facts that determine vectors."""
         self.to_host()
-        facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
+        facts = []
+        for name, value in sorted(self.facts.items()):
+            facts.append(f"{name} {value}")
+
         return self.module.fingerprint(facts)
 
     def save(self, directory: Path) -> None:

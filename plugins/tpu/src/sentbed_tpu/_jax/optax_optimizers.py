@@ -38,7 +38,10 @@ def _adamw(
     optimizer: AdamW, shapes: Mapping[str, tuple[int, ...]]
 ) -> optax.GradientTransformation:
     """Return AdamW, which decays only matrices."""
-    matrices = {name: len(shape) >= 2 for name, shape in shapes.items()}
+    matrices = {}
+    for name, shape in shapes.items():
+        matrices[name] = len(shape) >= 2
+
     return optax.chain(
         optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
         optax.add_decayed_weights(optimizer.weight_decay, mask=matrices),

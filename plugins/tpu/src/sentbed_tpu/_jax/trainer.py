@@ -234,8 +234,11 @@ class JaxTrainer(Trainer):
         plan = []
         batches = []
         for (name, are_keys), texts in together.items():
-            sizes = tuple((column, len(tokens)) for column, tokens in texts.items())
-            encoded_together = _Texts(name, are_keys, sizes)
+            sizes = []
+            for column, tokens in texts.items():
+                sizes.append((column, len(tokens)))
+
+            encoded_together = _Texts(name, are_keys, tuple(sizes))
             plan.append(encoded_together)
             padded = self._padded(self.encoders[name], texts)
             batches.append(padded)
@@ -501,7 +504,11 @@ def _copies(arrays: Arrays) -> Arrays:
 
 def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
     """Return arrays under the names `PREFIX.NAME`."""
-    return {f"{prefix}.{name}": value for name, value in arrays.items()}
+    prefixed = {}
+    for name, value in arrays.items():
+        prefixed[f"{prefix}.{name}"] = value
+
+    return prefixed
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:
