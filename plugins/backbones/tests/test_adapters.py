@@ -334,20 +334,23 @@ KEY = "base_model.model.encoder.layer.1.output.dense.lora_B.weight"
 
 
 @pytest.mark.parametrize(
-    ("key", "counts"),
+    ("fault", "counts"),
     [
-        (KEY, "1 weights missing, 0 for no layer"),
-        (None, "0 weights missing, 1 for no layer"),
+        ("missing", "1 weights missing or of another shape, 0 for no layer"),
+        ("reshaped", "1 weights missing or of another shape, 0 for no layer"),
+        ("extra", "0 weights missing or of another shape, 1 for no layer"),
     ],
 )
 def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
-    saved, edit_weights, key, counts
+    saved, edit_weights, fault, counts
 ):
     def change(weights):
-        if key is None:
-            weights[KEY.replace("output", "pooler")] = weights[KEY].clone()
+        if fault == "missing":
+            del weights[KEY]
+        elif fault == "reshaped":
+            weights[KEY] = weights[KEY][:, :2].clone()
         else:
-            del weights[key]
+            weights[KEY.replace("output", "pooler")] = weights[KEY].clone()
 
     edit_weights(change)
     message = f"{counts}, the first is `base_model.model.encoder.layer.1"
@@ -422,8 +425,13 @@ def test_an_adapter_of_the_model_with_a_head_is_taken(headed_class, pattern, tmp
     assert not torch.allclose(encoded(loaded), without, atol=0.1)
 
 
-FOUR_BITS = [("opt", torch.float32, 1e-5), ("opt", torch.bfloat16, 0.1)]
-FOUR_BITS += [("llama", torch.float32, 1e-5), ("bert", torch.float32, 1e-5)]
+FOUR_BITS = [
+    ("opt", torch.float32, 1e-5),
+    ("opt", torch.bfloat16, 0.1),
+    ("llama", torch.float32, 1e-5),
+    ("bert", torch.float32, 1e-5),
+    ("gpt2", torch.float32, 1e-5),
+]
 UNQUANTISED = [(kind, None, 1e-5) for kind in KINDS]
 
 
@@ -456,6 +464,19 @@ def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(
     assert torch.equal(encoded(model), expected)
     merged.save_pretrained(tmp_path / "merged")
     assert torch.equal(encoded(read(merged, tmp_path / "merged")), encoded(merged))
+
+
+@peft_itself
+def test_an_adapter_that_changed_the_base_is_merged_over_four_bits_once(tmp_path):
+    options = {"target_modules": ["q_proj"], "init_lora_weights": "olora"}
+    trained = peft.get_peft_model(tiny("opt"), peft.LoraConfig(r=4, **options))
+    train(trained)
+    trained.save_pretrained(str(tmp_path / "adapter"))
+
+    base = in_nf4("opt", tmp_path / "base", torch.float32)
+    model = load_adapter(base, tmp_path / "adapter")
+    merged = merged_copy(model, torch.float32)
+    torch.testing.assert_close(encoded(merged), encoded(model), rtol=0, atol=1e-5)
 
 
 def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision():

@@ -92,8 +92,8 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     An adapter that was trained on the model with a head is accepted too. The random generators are not used.
 
     Raises:
-        ModelError: if the adapter is no LoRA, or lacks a weight, or has one for no layer. The model may then
-            have changed in part.
+        ModelError: if the adapter is no LoRA, or lacks a weight, or has one of another shape or for no layer. The
+            model may then have changed in part.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
@@ -112,8 +112,8 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     adapted, missing, extra = _with_weights(model, config, weights)
     if missing or extra:
         raise ModelError(
-            f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
-            f"{len(extra)} for no layer, the first is `{(missing + extra)[0]}`; "
+            f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing or of "
+            f"another shape, {len(extra)} for no layer, the first is `{(missing + extra)[0]}`; "
             "take the model that it was trained on, or fetch it again"
         )
 
@@ -129,7 +129,13 @@ def _with_weights(
     with torch.random.fork_rng(devices=[]):
         adapted = _wrap(model, config)
 
-    result: Any = peft.set_peft_model_state_dict(adapted, weights)
+    with warnings.catch_warnings():
+        # A weight of another shape is left out, and so it is missing.
+        warnings.filterwarnings("ignore", "Some weights of PeftModel", UserWarning)
+        result: Any = peft.set_peft_model_state_dict(
+            adapted, weights, ignore_mismatched_sizes=True
+        )
+
     missing = [name for name in result.missing_keys if ".lora_" in name]
     return adapted, missing, list(result.unexpected_keys)
 
@@ -196,15 +202,37 @@ def _dequantised(model: Any) -> Any:
         config = model.peft_config["default"]
         plain = model.unload()
 
+    transposed = []
+    for name, layer in plain.named_modules():
+        if _is_4bit(layer) and issubclass(layer.source_cls, Conv1D):
+            transposed.append(name)
+
     with quiet():
         plain = plain.dequantize(torch.float32)
+
+    # transformers dequantises each layer as `Linear`. GPT-2's files hold the transposed weights of `Conv1D`.
+    for name in transposed:
+        plain.set_submodule(name, _conv1d(plain.get_submodule(name)))
 
     plain.is_loaded_in_4bit = False
     if config is None:
         return plain
 
+    config.fan_in_fan_out = bool(transposed)
+    # OLoRA has already changed the base weights when the adapter was loaded.
+    config.init_lora_weights = True
     adapted, _, _ = _with_weights(plain, config, weights)
     return adapted
+
+
+def _conv1d(linear: Any) -> Conv1D:
+    """Return a `Conv1D` that computes what a linear layer computes."""
+    with torch.device("meta"):
+        layer = Conv1D(linear.out_features, linear.in_features)
+
+    layer.weight = nn.Parameter(linear.weight.T.contiguous())
+    layer.bias = linear.bias
+    return layer
 
 
 def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:
