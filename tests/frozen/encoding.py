@@ -236,29 +236,15 @@ def token_tables(recipe: Path) -> Iterator[Number | Compared]:
     theirs = sentence_transformers.SentenceTransformer(modules=[embedding])
     theirs.save(str(directory / "static-embedding"))
 
-    words = directory / "words.txt"
-    lines = []
-    for number, word in enumerate(("gardener", "clock", "rained", "cafe", "two", "no")):
-        lines.append(" ".join([word, *map(str, rows[number, :5])]))
-    words.write_text("\n".join(lines), "utf-8")
-
-    settings = {
-        "static-embedding": 'model = "./static-embedding"',
-        "words": 'file = "words.txt"',
-    }
-    for name, setting in settings.items():
-        backbone = f'encoder.backbone={{ use = "static", {setting} }}'
-
-        encoder = build_encoder(
-            recipe, [backbone, "encoder.pooler.use=mean", "encoder.max_length=512"]
-        )
-        yield from form_numbers(f"token-table/{name}", encoder)
-
-        if name == "static-embedding":
-            yield Compared(
-                f"token-table/{name} of sentence-transformers",
-                encoder.encode(TEXTS).tolist(),
-                theirs.encode(list(TEXTS)).tolist(),
-                "sentence-transformers",
-                VECTORS,
-            )
+    backbone = 'encoder.backbone={ use = "static", model = "./static-embedding" }'
+    encoder = build_encoder(
+        recipe, [backbone, "encoder.pooler.use=mean", "encoder.max_length=512"]
+    )
+    yield from form_numbers("token-table/static-embedding", encoder)
+    yield Compared(
+        "token-table/static-embedding of sentence-transformers",
+        encoder.encode(TEXTS).tolist(),
+        theirs.encode(list(TEXTS)).tolist(),
+        "sentence-transformers",
+        VECTORS,
+    )

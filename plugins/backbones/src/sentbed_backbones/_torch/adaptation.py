@@ -136,7 +136,12 @@ def _with_weights(
             adapted, weights, ignore_mismatched_sizes=True
         )
 
+    # The library counts the weights of the model among the missing ones.
     missing = [name for name in result.missing_keys if ".lora_" in name]
+    for name in _weights(adapted):
+        if name not in weights and ".lora_" not in name:
+            missing.append(name)
+
     return adapted, missing, list(result.unexpected_keys)
 
 
