@@ -115,3 +115,11 @@ def test_processes_that_torchrun_has_started_count_and_not_those_of_the_recipe(
     runtime = Cpu(devices=2)
     assert runtime.processes == 4
     assert "tokens" not in runtime.offers
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_determinism_is_set_as_asked(deterministic):
+    torch.use_deterministic_algorithms(not deterministic)
+    engine = Cpu(deterministic=deterministic).build()
+    assert torch.are_deterministic_algorithms_enabled() == deterministic
+    assert engine.describe()["deterministic"] == deterministic

@@ -6,6 +6,7 @@ import pytest
 import torch
 from sentbed.protocols import Head
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
+from sentbed_hardware._torch.tower import Tower
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.
 QUERIES = ("a small house", "rain falls today", "two birds sing")
@@ -115,3 +116,32 @@ def test_only_what_is_trained_is_held_twice(toys, engine, assemble):
 
 def addresses_of(module):
     return {name: value.data_ptr() for name, value in module.state_dict().items()}
+
+
+def test_the_weights_are_back_in_place_after_an_error(toys, assemble):
+    encoder = assemble()
+    encoder.module.train()
+    before = toys.weights_of(encoder)
+    tower = Tower(
+        "encoder",
+        encoder.module,
+        encoder.backbone,
+        encoder.placement,
+        encoder.processes,
+    )
+    average = tower.average(0.5)
+    for value in average.tensors.values():
+        value.add_(1)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    encoder.module.pooler.register_forward_pre_hook(fail)
+    tokens = toys.tokens(*KEYS)
+    with pytest.raises(KeyboardInterrupt):
+        tower.encode_keys(average, tokens, [torch.arange(3).numpy()])
+    assert all(
+        torch.equal(value, before[name])
+        for name, value in toys.weights_of(encoder).items()
+    )
+    assert encoder.module.backbone.training

@@ -199,3 +199,19 @@ def test_a_file_that_cannot_be_read_is_named(make_trainer, tmp_path, content):
         file.write_bytes(content)
     with pytest.raises(ModelError, match=rf"`{re.escape(str(file))}` cannot be read: "):
         trainer.load(tmp_path)
+
+
+def test_encoding_after_loading_uses_the_loaded_weights(
+    toys,
+    make_trainer,
+    columns,
+    tmp_path,
+):
+    trainer, restored = make_trainer(0), make_trainer(50)
+    trainer.step(columns)
+    trainer.save(tmp_path)
+    batch = toys.batch("two birds", "a house")
+    first, second = trainer.encoders["zh"], restored.encoders["zh"]
+    assert not np.allclose(first.encode(batch), second.encode(batch))
+    restored.load(tmp_path)
+    assert np.array_equal(first.encode(batch), second.encode(batch))

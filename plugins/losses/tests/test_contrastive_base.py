@@ -157,3 +157,15 @@ def test_several_hard_negatives_a_row_are_candidates_like_the_first(
             assert value.grad is None
         else:
             agrees(value.grad, theirs[name].grad)
+
+
+def test_the_rows_own_hard_negative_never_leaves():
+    ones = torch.ones(2, 3)
+    ids = dict.fromkeys(
+        ("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64)
+    )
+    vectors = {"anchor": ones, "positive": ones, "negative": ones, **ids}
+    loss = InfoNCE(mask_duplicates=True, false_negative_threshold=0.5)
+    output = loss.build(3)(vectors)
+    assert output.metrics["negatives"].item() == 1
+    assert output.loss.item() == pytest.approx(math.log(2))

@@ -51,3 +51,14 @@ def test_a_zero_vector_gives_a_finite_gradient():
     loss.backward()
     assert loss.item() == pytest.approx(math.log(2))
     assert torch.isfinite(anchor.grad).all()
+
+
+def test_large_dot_products_stay_finite():
+    vectors = {
+        "anchor": torch.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True),
+        "positive": torch.tensor([[0.0, 1e4], [1e4, 0.0]]),
+    }
+    loss = InfoNCE(temperature=1.0, similarity="dot").build(2)(vectors).loss
+    loss.backward()
+    assert loss.item() == pytest.approx(1e8)
+    assert torch.isfinite(vectors["anchor"].grad).all()

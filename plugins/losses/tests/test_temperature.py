@@ -121,3 +121,22 @@ def test_a_recipe_with_an_impossible_temperature_is_told_why(written, message):
     document = Document.of({"temperature": written})
     with pytest.raises(RecipeError, match=message):
         structure(document, InfoNCE, None, Path())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "reached"),
+    [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
+)
+def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter, reached):
+    module = temperature_module(LearnableTemperature(parameter=parameter))
+    learned = module.get_parameter(parameter)
+    for _ in range(100):
+        temperature = module()
+        assert isinstance(temperature, torch.Tensor)
+        (slope,) = torch.autograd.grad(temperature, learned)
+        with torch.no_grad():
+            # The largest update of Adam under gradients of one sign.
+            learned.sub_(0.005 * slope.sign())
+    temperature = module()
+    assert isinstance(temperature, torch.Tensor)
+    assert temperature.item() == pytest.approx(reached, rel=1e-4)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sentbed.protocols import TokenStates
 from sentbed_poolers.latent_attention import LatentAttention
 
 
@@ -110,3 +111,28 @@ def test_latents_are_drawn_from_a_standard_normal_distribution():
     # 32,768 draws.
     assert latents.mean().item() == pytest.approx(0, abs=0.03)
     assert latents.std().item() == pytest.approx(1, rel=0.02)
+
+
+def test_the_gradient_is_that_of_the_naive_loop_and_reaches_every_weight_and_no_padding(
+    random_states,
+):
+    module, states = built(width=4), random_states([3, 1], width=4)
+    mask = states.attention_mask
+    hidden = states.last_hidden_state.clone().requires_grad_()
+    module(TokenStates(hidden, mask)).sin().sum().backward()
+    assert hidden.grad is not None
+    assert not hidden.grad[~mask.bool()].any()
+    assert hidden.grad[mask.bool()].abs().amin(-1).gt(0).all()
+    for name, weight in module.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.abs().max() > 0, name
+
+    def naive_loss(of):
+        return float(np.sin(naive(module, TokenStates(of, mask))).sum())
+
+    step = 1e-5 * torch.randn(
+        hidden.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
+    exact = hidden.detach().double()
+    slope = (naive_loss(exact + step) - naive_loss(exact - step)) / 2
+    assert (hidden.grad.double() * step).sum().item() == pytest.approx(slope, rel=1e-4)

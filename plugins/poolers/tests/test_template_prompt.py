@@ -335,3 +335,10 @@ def test_a_prompt_without_its_file_is_the_same_prompt(put):
         assert alone.resolve() == prompt.resolve()
     named = TemplatePrompt("prompt")
     assert named.self_contained() is named
+
+
+def test_prompt_bert_has_its_mask_before_the_full_stop():
+    assert (
+        parse_template("prompt-bert").fill("A dog.", "[MASK]")
+        == 'This sentence of "A dog." means[MASK].'
+    )
