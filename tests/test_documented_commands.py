@@ -36,7 +36,8 @@ EXEMPT = {
     r"sentbed new plugin": "makes a distribution: test_scaffold_alone.py installs it",
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
-    r"sentbed study (status|report|plot|power studies)": "a study that has run: test_study_command.py",
+    r"sentbed study (status|report|plot|watch|power studies)": "a study that has run: test_study_command.py",
+    r"torchrun ": "needs several machines: test_processes.py has two of them on one",
     r"sentbed overlap": "training texts of the reader: test_clean_items.py",
     r"sentbed diff": "two recipes that the page speaks of: test_diff_command.py of sentbed-workbench",
 }
@@ -223,6 +224,7 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
         return
     output = Path("vectors")
     shutil.rmtree(output, ignore_errors=True)
+    Path("mined.jsonl").unlink(missing_ok=True)
     if command == "new recipe":
         # The recipe of the page, for its other commands, may have its name.
         Path(words[-1]).unlink(missing_ok=True)
