@@ -113,8 +113,10 @@ def find_task_files(
     entries: dict[str, None] = {}
     for paths in paths_by_task.values():
         for path in paths:
-            folder = PurePosixPath(path).parent.as_posix()
-            entries[path if folder == "." else folder] = None
+            entry = PurePosixPath(path).parent.as_posix()
+            if entry == ".":
+                entry = path
+            entries[entry] = None
 
     for place, entry in product(places, entries):
         root = base / place
