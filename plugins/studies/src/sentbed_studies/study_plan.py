@@ -13,8 +13,7 @@ from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
 from sentbed_report.study.read_study_directory import is_finished, read_data
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import RUNS
+from sentbed_report.study.study_data import RUNS, StudyData
 from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.added_evaluations import lines_on_evaluations
@@ -23,7 +22,7 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.choosers import chosen_runs
 from sentbed_studies.shared_work_plan import Bundle, Work, plan_work, unfinished
 from sentbed_studies.study import Entries, Run, Study
-from sentbed_studies.write_study_directory import study_record
+from sentbed_studies.write_study_directory import unstarted
 
 MEMORY_SHARE = 0.8
 """Share of the machine's memory that all cells running at the same time may use together."""
@@ -135,7 +134,7 @@ def plan_study(
     runs: list[Run] = []
 
     def results() -> StudyData:
-        return read_data(directory, study_record(study, runs))
+        return read_data(directory, unstarted(study, runs))
 
     bundles: list[Bundle] = []
     is_last = True
