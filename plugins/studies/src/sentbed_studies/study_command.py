@@ -52,7 +52,7 @@ keep_going_option = click.option(
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
-    help="Number of cells to run at a time; by default as many as cores and memory allow.",
+    help="Number of cells to run at a time; by default as many as cores allow, and one per 4 GiB of memory.",
 )
 
 
@@ -147,8 +147,6 @@ def run(
     for line in plan.lines():
         click.echo(line, err=not dry_run)
 
-    if on_this_machine and not keep_going:
-        plan.require_usable_data()
     if dry_run:
         return
 
