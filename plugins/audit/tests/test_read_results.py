@@ -110,10 +110,24 @@ def write_study(directory, scores):
         "mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores
     )
     (run / "report.json").write_text(record_json(data))
-    of_cell = CellRun("mean", 3, evaluations=(), key="key")
+
+    of_cell = CellRun(
+        "mean",
+        3,
+        evaluations=(),
+        key="key",
+    )
     cell = CellInfo("mean", {"pooler": "mean"}, (of_cell,))
     axis = AxisInfo("pooler", ("mean",))
-    write_study_file(directory, StudyData("study", (axis,), (cell,), None, (3,)))
+    data = StudyData(
+        "study",
+        (axis,),
+        (cell,),
+        baseline=None,
+        seeds=(3,),
+    )
+    write_study_file(directory, data)
+
     (directory / "study.toml").write_text("")
     return run
 

@@ -97,7 +97,13 @@ def write_study(tmp_path, run_of):
                 runs.append(CellRun(cell, seed, evaluations=(), key=directory))
             of_axes = dict(zip(names, labels, strict=True))
             cells.append(CellInfo(cell, of_axes, tuple(runs)))
-        study = StudyData(name, tuple(axes), tuple(cells), baseline, seeds)
+        study = StudyData(
+            name,
+            tuple(axes),
+            tuple(cells),
+            baseline,
+            seeds,
+        )
         write_study_file(place, study)
         (place / "study.toml").write_text("")
         return place
