@@ -77,7 +77,7 @@ CELLS = {
     "papers/prompteol/verify.toml": 6,
     "papers/prompts/embed-filter.toml": 4,
     "papers/prompts/interventions.toml": 19,
-    "papers/prompts/table-1.toml": 7,
+    "papers/prompts/table-1.toml": 6,
     "papers/prompts/token-prepending.toml": 8,
     "papers/sentbench-bert-base.toml": 1,
     "papers/sentbench/figure-2.toml": 8,
