@@ -28,11 +28,9 @@ def test_layers_in_half_precision_are_averaged_in_fp32():
     # 4097 is no bf16 number, nor is the sum of 4096 and 2.
     class Halves(torch.nn.Module):
         def forward(self, ids, mask):
-            layers = tuple(
-                torch.full((1, 1, 1), value, dtype=torch.bfloat16)
-                for value in (4096.0, 2.0)
-            )
-            return TokenStates(layers[-1], mask, layers)
+            large = torch.full((1, 1, 1), 4096.0, dtype=torch.bfloat16)
+            small = torch.full((1, 1, 1), 2.0, dtype=torch.bfloat16)
+            return TokenStates(small, mask, (large, small))
 
     states = PoolerStates(Halves(), (0, 1), False, None)(torch.tensor([[1]]), None)
     assert states.last_hidden_state.item() == 2049
