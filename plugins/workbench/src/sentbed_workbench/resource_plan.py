@@ -78,7 +78,6 @@ class Planner:
         context = BuildContext(
             lambda: training_texts(recipe, name),
             needs=encoder.needs,
-            readings=encoder.readings,
             shapes_only=True,
         )
 
@@ -88,7 +87,7 @@ class Planner:
             return _or_problem(backbone, lambda: fake_backbone(backbone, context))
 
         needs = sorted(encoder.needs)
-        fake = self._once(build_backbone, backbone, needs, encoder.readings)
+        fake = self._once(build_backbone, backbone, needs)
         if isinstance(fake, str):
             return EncoderPlan(encoder, problem=fake)
 
@@ -206,7 +205,7 @@ class Planner:
             )
 
         recipe = encoder.recipe
-        key = (recipe.backbone, sorted(recipe.needs), recipe.readings, batches)
+        key = (recipe.backbone, sorted(recipe.needs), batches)
         return self._once(
             count_pass, *key, device.precision, device.kind, "trained", trained
         )
