@@ -63,7 +63,7 @@ def _decided_by(recipe, task):
     protocols = []
     for evaluate, settings in zip(recipe.evaluate, table["evaluate"], strict=True):
         # A speed is of its machine.
-        if evaluate.evaluator.name == "throughput":
+        if getattr(evaluate.evaluator, "lengths", ()):
             protocols.append({"runtime": table["runtime"], **settings})
         elif keys(evaluate.evaluator).get(task):
             protocols.append(_protocol(evaluate.evaluator, settings))

@@ -13,21 +13,22 @@ def evaluate(evaluator, encoder, *arguments, **options):
     return evaluator.prepare().evaluate(encoder, *arguments, **options)
 
 
-def beir(write, documents, queries, judged):
-    def rows(texts):
-        return "".join(
-            json.dumps({"_id": name, "text": text}) + "\n"
-            for name, text in texts.items()
-        )
+def rows_of(texts):
+    """Texts by their id, as lines of JSON."""
+    lines = []
+    for name, text in texts.items():
+        lines.append(json.dumps({"_id": name, "text": text}))
+    return "\n".join(lines)
 
-    write("toy/corpus.jsonl", rows(documents))
-    write("toy/queries.jsonl", rows(queries))
-    header = "query-id\tcorpus-id\tscore\n"
-    return str(
-        write(
-            "toy/qrels/test.tsv", header + "".join(f"{row}\n" for row in judged)
-        ).parents[1]
-    )
+
+def beir(write, documents, queries, judged):
+    """A folder in BEIR's layout."""
+    write("toy/corpus.jsonl", rows_of(documents))
+    write("toy/queries.jsonl", rows_of(queries))
+
+    lines = ["query-id\tcorpus-id\tscore", *judged]
+    path = write("toy/qrels/test.tsv", "\n".join(lines))
+    return str(path.parents[1])
 
 
 def at(degrees, length=1.0):
@@ -80,24 +81,18 @@ def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
     )
     assert result.primary == scores["ndcg@10"]
     for score in result.scores:
-        assert score.items is not None
+        assert score.task == "toy"
         assert score.items.x == pytest.approx(expected[score.metric])
-        assert (score.task, score.items.scale, score.items.statistic) == (
-            "toy",
-            100,
-            "mean",
-        )
-    protocol = result.scores[0].protocol
-    assert (protocol["id"], protocol["split"], protocol["similarity"]) == (
-        "beir",
-        "test",
-        "cosine",
-    )
-    assert (
-        protocol["queries"],
-        protocol["documents"],
-        protocol["queries_without_judgement"],
-    ) == (2, 5, 1)
+        assert (score.items.scale, score.items.statistic) == (100, "mean")
+    facts = {
+        "id": "beir",
+        "split": "test",
+        "similarity": "cosine",
+        "queries": 2,
+        "documents": 5,
+        "queries_without_judgement": 1,
+    }
+    assert facts.items() <= result.scores[0].protocol.items()
 
 
 def test_the_inner_product_ranks_by_length_too(write, table_encoder):
@@ -161,18 +156,8 @@ def test_pairs_are_merged_by_text(write, table_encoder):
     assert scores["recall@3"] == pytest.approx(100)
     assert scores["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
     assert scores["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
-    protocol = result.scores[0].protocol
-    assert (
-        protocol["id"],
-        protocol["pairs"],
-        protocol["queries"],
-        protocol["documents"],
-    ) == (
-        "pair-retrieval",
-        4,
-        3,
-        3,
-    )
+    facts = {"id": "pair-retrieval", "pairs": 4, "queries": 3, "documents": 3}
+    assert facts.items() <= result.scores[0].protocol.items()
     assert result.scores[0].task == "qa"
 
 
@@ -205,7 +190,11 @@ def test_sparse_vectors_cost_what_is_not_zero(write, table_encoder):
     encoder.output = "sparse"
     path = str(write("p.tsv", "sentence1\tsentence2\na\tb\na\tc\n"))
     result = evaluate(Retrieval(path=path, k=(1,), cost=True), encoder)
-    costs = {score.task: score for score in result.scores if score.axis == "cost"}
+    costs = {}
+    for score in result.scores:
+        if score.axis == "cost":
+            costs[score.task] = score
+
     # Documents b and c have 1 and 3 components; with the query's two, b shares none and c both.
     size, operations = costs["bytes-per-document"], costs["operations-per-pair"]
     assert (size.metric, size.value) == ("bytes", pytest.approx(8 * (1 + 3) / 2))
