@@ -47,6 +47,7 @@ def test_a_folder_is_read_as_beir_reads_it(write):
     # A negative grade is not relevant; `gone` has a number that no document has.
     assert collection.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
     assert collection.own_documents == [2, -1]
+
     protocol = collection.protocol
     assert (
         protocol["queries_without_judgement"],
@@ -110,9 +111,11 @@ def test_what_cannot_be_used_is_an_error_with_file_and_line(changed, problem, wr
 def test_missing_files_are_named_with_the_splits_that_are_there(write, tmp_path):
     there = folder(write)
     assert list(problems(there, "test")) == []
+
     (split,) = problems(there, "tets")
     assert "has no `qrels/tets.tsv`" in split
     assert "Did you mean `test`?" in split
+
     corpus, queries, judged = problems(tmp_path, "test")
     assert "has no `corpus.jsonl`" in corpus
     assert "has no `queries.jsonl`" in queries

@@ -42,6 +42,7 @@ def test_each_line_looks_for_its_own_on_the_other_side(write, table_encoder):
         {"accuracy": 500 / 6, "accuracy-forward": 200 / 3, "accuracy-backward": 100}
     )
     assert result.primary == pytest.approx(500 / 6)
+
     items = {}
     for score in result.scores:
         items[score.metric] = score.items.x.tolist()
@@ -50,6 +51,7 @@ def test_each_line_looks_for_its_own_on_the_other_side(write, table_encoder):
         "accuracy-forward": forward,
         "accuracy-backward": backward,
     }
+
     protocol = result.scores[0].protocol
     assert result.scores[0].task == "dev"
     assert protocol["pairs"] == 3
@@ -117,6 +119,7 @@ def test_the_margin_equals_a_naive_one(k, write, table_encoder):
     backward = 100 * np.mean(naive_margin(b, a, k) == rows)
     assert margin_scores["accuracy-forward"] == pytest.approx(forward)
     assert margin_scores["accuracy-backward"] == pytest.approx(backward)
+
     cosine = evaluate(Bitext(parallel=paths), encoder)
     assert values(cosine) != margin_scores
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"

@@ -87,6 +87,7 @@ def test_vectors_that_are_close_rank_and_equal_ones_do_not():
     close = (1 + 1e-2 * rng.normal(size=(40, 16))).astype(np.float32)
     assert collapsed(close)
     assert equal_vectors(close) == equal_cosines(cosines(close[:20], close[20:])) == ""
+
     equal = (1 + 1e-7 * rng.normal(size=(40, 16))).astype(np.float32)
     assert equal_vectors(equal)
     assert equal_cosines(cosines(equal[:20], equal[20:]))

@@ -179,8 +179,10 @@ def test_each_length_and_batch_has_a_score_of_different_texts_of_that_length():
         for text in texts:
             assert len(text.split()) == length
     assert sizes == 2 * [3, 3, 2, 3, 3, 2, 8, 8]
+
     whole = encoder.calls[6][0]
     assert len(set(whole)) == 8
+
     first, second, third = encoder.calls[:3]
     assert [*first[0], *second[0], *third[0]] == whole
 

@@ -59,8 +59,10 @@ def test_a_file_is_measured_under_both_conventions(write, encoder):
     measured = by_convention(result)
     assert measured == pytest.approx(expected, abs=1e-7)
     assert list(measured) == list(expected)
+
     first = expected["wang-isola", "alignment"] + expected["wang-isola", "uniformity"]
     assert result.primary == pytest.approx(-first)
+
     facts = {"positive_pairs": 3, "sentences": 12, "duplicates": "kept"}
     assert facts.items() <= result.scores[0].protocol.items()
     assert result.scores[0].task == "pairs"
@@ -108,6 +110,7 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
         ("anisotropy", "anisotropy"),
         ("anisotropy", "top-singular-share"),
     ]
+
     alignment, uniformity, *_, cosine, share = result.scores
     assert (alignment.direction, alignment.axis) == ("lower", "y")
     assert (uniformity.direction, uniformity.axis) == ("lower", "x")
@@ -157,6 +160,7 @@ def test_check_names_every_problem(tmp_path):
         assert expected in problem
     split, _missing = Geometry(data_dir=str(tmp_path), split="dev").check()
     assert "`split` is for a file" in split
+
     problems = list(
         Geometry(
             protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y"
@@ -203,6 +207,7 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     }
     measured = by_convention(result)
     assert measured == pytest.approx(expected, abs=1e-9)
+
     protocol = result.scores[0].protocol
     facts = {
         "positive_pairs": 2,
@@ -259,6 +264,7 @@ def test_parallel_files_that_cannot_be_paired_are_an_error(
 
 def test_check_names_what_is_wrong_with_parallel_files(write, tmp_path):
     assert list(parallel(write, "a\n", "b\n").check()) == []
+
     cases = [
         ({"positives": 0}, "give at least one positive pair"),
         ({"pairs": 3, "positives": 4}, "`positives` is 4 and `pairs` is 3"),

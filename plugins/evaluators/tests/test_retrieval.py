@@ -80,6 +80,7 @@ def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
         {name: 50 * sum(each) for name, each in expected.items()}
     )
     assert result.primary == scores["ndcg@10"]
+
     for score in result.scores:
         assert score.task == "toy"
         assert score.items.x == pytest.approx(expected[score.metric])
@@ -134,6 +135,7 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(write, encoder, monkeypatch):
     encoder.progress = lambda *step: seen.append(step)
     whole = values(evaluate(Retrieval(path=path, k=(5, 10)), encoder))
     assert seen == [("search", 50, 50)]
+
     monkeypatch.setattr(retrieval, "DOCUMENT_BLOCK", 7)
     encoder.calls.clear()
     assert values(evaluate(Retrieval(path=path, k=(5, 10)), encoder)) == pytest.approx(
@@ -150,12 +152,14 @@ def test_pairs_are_merged_by_text(write, table_encoder):
     encoder = table_encoder({**TABLE, "more": at(44)})
     result = evaluate(Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)), encoder)
     assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
+
     scores = values(result)
     # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
     assert scores["recall@1"] == pytest.approx(100 * (1 / 2 + 1 + 0) / 3)
     assert scores["recall@3"] == pytest.approx(100)
     assert scores["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
     assert scores["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
+
     facts = {"id": "pair-retrieval", "pairs": 4, "queries": 3, "documents": 3}
     assert facts.items() <= result.scores[0].protocol.items()
     assert result.scores[0].task == "qa"
@@ -174,9 +178,11 @@ def test_pairs_with_a_label_have_irrelevant_documents_and_queries(write, table_e
     result = evaluate(Retrieval(path=path, label="label", k=(1, 3)), encoder)
     assert encoder.calls == [["low"], ["ten", "forty", "fifty"]]
     assert values(result)["mrr@3"] == pytest.approx(100 / 2)
+
     protocol = result.scores[0].protocol
     assert protocol["queries without a relevant document"] == 1
     assert (protocol["queries"], protocol["documents"]) == (1, 3)
+
     irrelevant = str(write("no.tsv", "sentence1\tsentence2\tlabel\nlow\tten\t0\n"))
     evaluator = Retrieval(path=irrelevant, label="label")
     with pytest.raises(DataError, match="no pair has a label above 0"):
@@ -211,6 +217,7 @@ def test_documents_are_encoded_by_the_second_encoder(write, table_encoder):
     assert values(result)["recall@1"] == 0
     assert values(result)["mrr@2"] == pytest.approx(50)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["a", "b"]])
+
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match="width 2, that of the second one of width 5"):
         evaluate(Retrieval(path=path), encoder, encoder.second)
