@@ -200,8 +200,6 @@ class StepResult:
     grad_norm: float
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
-    fault: str = ""
-    """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 
 
 @attrs.frozen(eq=False)

@@ -48,8 +48,6 @@ def plan(recipe: Recipe) -> Plan:
 class Planner:
     """Plans several recipes, such as the cells of a study. What they have in common is computed once."""
 
-    unusable: list[str] = attrs.field(factory=list, init=False)
-    """Problems with data that would also stop a run of one of the planned recipes."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
@@ -115,8 +113,6 @@ class Planner:
         """Return the plan of the stage with this index."""
         stage = recipe.stage[index]
         texts = self._sampled_texts(recipe, index, encoders)
-        if texts.unusable and texts.problem not in self.unusable:
-            self.unusable.append(texts.problem)
         rows = min(stage.batch_size, texts.rows or stage.batch_size)
         planned = _plan_of_batches(stage, texts, rows)
         problems = list(planned.problems)
