@@ -213,7 +213,6 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
     assert loaded.protocol()["prompt"] == expected
 
 
-@pytest.mark.usefixtures("unchanged_sources")
 def test_the_store_tells_encoders_with_other_prompts_apart():
     more = [
         (CK, {}),
