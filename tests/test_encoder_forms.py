@@ -30,10 +30,7 @@ TOKEN_PREPENDING = {"use": "token-prepending", "first": 1, "exit": 3}
 CONTRASTIVE = {"use": "contrastive-prompting", "block": 1, "scale": 3.0}
 ECHO = 'First "{text}" and then "{text}" again.'
 """A template with text behind the second sentence, and quotation marks that merge with a sentence's own."""
-OWN_LAYERS = [
-    {"template": "knowledge", "layers": [-2]},
-    {"template": "pretended-cot", "layers": [1, 3]},
-]
+CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
 
 
 def table(backbone, pooler, prompt=None, **more):
@@ -49,11 +46,8 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "contrastive prompting": table(
         {**CAUSAL, "intervention": CONTRASTIVE}, "prompt-eol"
     ),
-    "several prompts": table(
-        OPT, "prompt-eol", [{"template": "knowledge"}, {"template": "pretended-cot"}]
-    ),
-    "layers of each prompt": table(CAUSAL, "prompt-eol", OWN_LAYERS),
-    "layers of one prompt": table(OPT, "prompt-eol", OWN_LAYERS[0]),
+    "several prompts": table(OPT, "prompt-eol", CK),
+    "several prompts, a layer": table({**CAUSAL, "layers": [3]}, "prompt-eol", CK),
     "echo": table(OPT, "mean", {"template": ECHO}),
     "echo, last token": table(CAUSAL, "last", {"template": ECHO}),
     "both ways": table({**CAUSAL, **BOTH_WAYS}, "mean"),
@@ -139,7 +133,6 @@ def test_bf16_vectors_point_where_those_in_fp32_do(form):
     [
         ("token prepending", "has the intervention `token-prepending`"),
         ("several prompts", r"the encoder has 2 prompts, and .* reads a text once"),
-        ("layers of one prompt", r"the prompt chooses the layers \[-2\]"),
         ("echo", "has no way to hide the first from the pooler"),
         ("tokens", "gives a vector of each token, and the format has one of each text"),
     ],
@@ -152,7 +145,6 @@ def test_a_format_that_has_no_such_form_refuses_it(form, reason, target, tmp_pat
 
 @pytest.mark.usefixtures("unchanged_sources")
 def test_stored_vectors_of_different_forms_are_told_apart():
-    prompts = FORMS["several prompts"]["prompt"]
     tables = [
         table(OPT, "prompt-eol"),
         FORMS["token prepending"],
@@ -162,10 +154,10 @@ def test_stored_vectors_of_different_forms_are_told_apart():
             {**OPT, "intervention": {**CONTRASTIVE, "rule": "norm", "scale": 1.0}},
             "prompt-eol",
         ),
-        table(OPT, "prompt-eol", prompts),
-        table(OPT, "prompt-eol", prompts[::-1]),
-        table(OPT, "prompt-eol", prompts[:1]),
-        table(OPT, "prompt-eol", OWN_LAYERS),
+        table(OPT, "prompt-eol", CK),
+        table(OPT, "prompt-eol", CK[::-1]),
+        table(OPT, "prompt-eol", CK[:1]),
+        table({**OPT, "layers": [1]}, "prompt-eol", CK),
         table({**OPT, **BOTH_WAYS}, "mean"),
         table(OPT, "mean"),
     ]

@@ -169,7 +169,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
             "prompt": {"template": "{text} again: {text}"},
             "max_length": 16,
         },
-        "runs no prompt that hides tokens, chooses layers or has a placeholder",
+        "runs no prompt that hides tokens or has a placeholder",
     ),
 }
 

@@ -439,4 +439,4 @@ def test_a_text_with_a_token_beyond_the_models_embeddings_is_refused_and_others_
     with pytest.raises(ModelError, match=message):
         built.tokenizer.encode(["a cat", "a <unused> cat"], 64)
     with pytest.raises(ModelError, match=message):
-        built.tokenizer.encode_marked(["a <unused> cat"], None, None)
+        built.tokenizer.encode_from(["a <unused> cat"], [0])

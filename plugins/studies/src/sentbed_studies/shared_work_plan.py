@@ -15,7 +15,7 @@ from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
-from sentbed_report.study.study_record import RUNS
+from sentbed_report.study.study_data import RUNS
 
 from sentbed_studies.axes import matches_any
 from sentbed_studies.cell_keys import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,8 +13,6 @@ from sentbed_report.figures.figure_files import DPI, write_figure
 from sentbed_report.figures.plot import WIDTH
 from sentbed_report.figures.study_figures import figure_named, study_figures
 from sentbed_report.formatting import count
-from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.power import POWER
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.measurements import study_frame
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from sentbed_report.figures.plot import Plot
-
-    from sentbed_studies.power_table import PowerTable
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -98,28 +94,6 @@ class LoadedStudy:
         runs have the evaluator `run-cost`.
         """
         return study_frame(self.data)
-
-    def power(
-        self,
-        seeds: Sequence[int] = (),
-        differences: Sequence[float] = (),
-        power: float = POWER,
-        level: float = SIGNIFICANT,
-    ) -> tuple[PowerTable, ...]:
-        """Return the power of comparisons with the baseline, given the spread of this study.
-
-        There is a result for the last column of each table; `print` shows it as text. It has the smallest
-        difference that can be shown with each of `seeds`, by default the study's number of seeds and its
-        multiples by two and four. For each of `differences`, it has the number of seeds that is needed to show
-        it.
-
-        Raises:
-            RunError: if no cell was compared with the baseline under two seeds or more, or if an argument is out
-                of range.
-        """
-        from sentbed_studies.power_table import power_of_study
-
-        return power_of_study(self.data, seeds, differences, power, level)
 
     def items(
         self,

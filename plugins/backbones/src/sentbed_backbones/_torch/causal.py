@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import transformers
@@ -135,7 +134,7 @@ class CausalFamily(Family):
         None if it must run all blocks and the final norm.
         """
         count = int(model.config.num_hidden_layers) + 1
-        numbers = tuple(chain(*self.readings))
+        numbers = self.parameters.layer_numbers
         # Numbers of layers that the model lacks are reported elsewhere (`problem_of_layers`).
         are_layers = all(-count <= number < count for number in numbers)
         if "layers" in self.needs or not are_layers:
