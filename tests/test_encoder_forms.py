@@ -143,7 +143,6 @@ def test_a_format_that_has_no_such_form_refuses_it(form, reason, target, tmp_pat
         export_encoder(tmp_path / "e", tmp_path / "out", target)
 
 
-@pytest.mark.usefixtures("unchanged_sources")
 def test_stored_vectors_of_different_forms_are_told_apart():
     tables = [
         table(OPT, "prompt-eol"),

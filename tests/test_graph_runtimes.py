@@ -14,8 +14,7 @@ from random_encoders import random_encoder
 from sentbed import Encoder, ModelError
 from sentbed.protocols import EncoderRecipe, Pooler
 from sentbed.tools import load_plugins
-from sentbed_common import encoder_fingerprint, fingerprint_of
-from sentbed_hardware.engine_parts.encoder_module import EncoderModule
+from sentbed_common import fingerprint_of
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
 from sentbed_testing import SENTENCES
@@ -130,20 +129,6 @@ def test_runs_and_cached_vectors_tell_the_runtimes_apart(runtime, saved):
         "fp32",
         1,
     )
-
-
-def test_the_code_of_pooling_and_head_is_in_the_fingerprint(
-    runtime, saved, monkeypatch
-):
-    hashed: set[object] = set()
-
-    def record(*parts):
-        hashed.update(parts)
-        return "code"
-
-    monkeypatch.setattr(encoder_fingerprint, "code_of", record)
-    fingerprint_of(saved(PLAIN).load(runtime))
-    assert EncoderModule in hashed
 
 
 def test_threads_are_the_recipes_or_those_of_a_worker(runtime):
