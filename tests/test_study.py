@@ -216,7 +216,8 @@ def test_the_cell_of_a_worker_that_was_killed_is_done_again(
     wait_until(lambda: has_finished(study, 2), process, 0.01)
     children = psutil.Process(process.pid).children(recursive=True)
     workers = [child for child in children if name in " ".join(child.cmdline())]
-    assert len(workers) == 2
+    # A process of Ray has another name between two tasks.
+    assert workers
     workers[0].send_signal(signal.SIGKILL)
     lines = finish(process)
     if executor == "local":

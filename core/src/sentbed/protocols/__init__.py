@@ -66,7 +66,6 @@ if TYPE_CHECKING:
         PartProgress,
         Preparation,
         Prepared,
-        Scatter,
         Score,
         TextEncoder,
         Texts,
