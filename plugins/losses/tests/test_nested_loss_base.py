@@ -7,12 +7,12 @@ from sentbed.protocols import PROGRESS
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.distill import Distill
 from sentbed_losses.flops import Flops
-from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.momentum import Momentum
 from sentbed_losses.nli_softmax import NLISoftmax
 from sentbed_losses.queue import Queue
+from sentbed_losses.similarity_kl import SimilarityKL
 from sentbed_losses.spread_out import SpreadOut
 from sentbed_losses.weighted_sum import WeightedSum
 
@@ -103,7 +103,7 @@ def test_needs_are_those_of_the_losses_together():
         CoSENT(),
         NLISoftmax(),
         Queue(size=4),
-        Gist(),
+        SimilarityKL(),
     )
     total = WeightedSum(losses)
     assert total.columns == frozenset().union(*(loss.columns for loss in losses))
@@ -112,7 +112,7 @@ def test_needs_are_those_of_the_losses_together():
     assert total.numbers == {"score"}
     assert total.classes == ("entailment", "neutral", "contradiction")
     assert total.needs == {"text-ids", "state"}
-    assert total.targets == Gist().targets
+    assert total.targets == SimilarityKL().targets
     nested = Matryoshka(Momentum(size=4, momentum=0.9), dimensions=(4,))
     assert (nested.momentum, nested.keys, nested.needs) == (
         0.9,
@@ -159,7 +159,7 @@ def test_a_dimension_above_the_width_is_refused():
 
 
 def test_a_teachers_vectors_are_not_cut(draw):
-    inner = Gist(temperature=0.5)
+    inner = SimilarityKL(temperature=0.5)
     vectors = {name: value.float() for name, value in draw(negatives=False).items()}
     teacher = {
         f"teacher_{n}": v.float()

@@ -13,11 +13,8 @@ CASES = [
     Queue(size=10),
     Queue(size=10, mask_duplicates=False),
     Queue(size=10, temperature=0.5, similarity="dot"),
-    Queue(
-        size=10, temperature=0.2, symmetric=True, margin=0.1, hard_negative_weight=2.0
-    ),
+    Queue(size=10, temperature=0.2, symmetric=True),
     Queue(size=10, temperature=0.2, mask_duplicates=False, symmetric=True),
-    Queue(size=10, temperature=0.2, false_negative_threshold=0.5),
     Queue(size=8, temperature=0.3),
     Queue(
         size=8,
