@@ -133,9 +133,24 @@ def explicit(
 @pytest.fixture
 def agrees():
     """Assert that gradients differ by at most 1e-5 of their norm."""
+    return same_gradient
 
-    def check(ours, theirs):
-        assert theirs.norm() > 0
-        assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()
+
+@pytest.fixture
+def same_loss():
+    """Assert that a loss is that of the formula, with the gradient of each of its inputs and weights."""
+
+    def check(actual, expected, ours, theirs):
+        assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
+        actual.backward()
+        expected.backward()
+        for name, value in ours.items():
+            same_gradient(value.grad, theirs[name].grad)
 
     return check
+
+
+def same_gradient(ours, theirs):
+    """Assert that gradients differ by at most 1e-5 of their norm."""
+    assert theirs.norm() > 0
+    assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()
