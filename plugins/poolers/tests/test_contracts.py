@@ -27,7 +27,7 @@ SHOWN = Demonstration("A jockey riding a horse.", "Equestrian")
 PROMPTS = [
     TemplatePrompt("prompt-bert"),
     TemplatePrompt("prompt-eol", normalizer="prompt-eol", demonstration=SHOWN),
-    TemplatePrompt("echo", layers=(-2,)),
+    TemplatePrompt("echo"),
     TemplatePrompt("{instruction}: {text}"),
 ]
 FILTERS = [
