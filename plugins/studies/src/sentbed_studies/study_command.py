@@ -299,12 +299,6 @@ def watch(directory: str, every: int) -> None:
     help="Print the names and titles of the figures.",
 )
 @click.option(
-    "-o",
-    "file",
-    type=click.Path(dir_okay=False),
-    help="The file of one figure; its suffix is the format.",
-)
-@click.option(
     "--out",
     type=click.Path(file_okay=False),
     help="The directory; DIRECTORY/figures by default.",
@@ -326,25 +320,14 @@ def watch(directory: str, every: int) -> None:
     show_default=True,
     help="Inches.",
 )
-@click.option("--height", type=float, help="Inches; by default as in the report.")
-@click.option(
-    "--dpi",
-    type=click.IntRange(1),
-    default=300,
-    show_default=True,
-    help="Resolution of PNG.",
-)
 def plot(
     directory: str,
     names: tuple[str, ...],
     only_list: bool,
-    file: str | None,
     out: str | None,
     form: str,
     task: str,
     width: float,
-    height: float | None,
-    dpi: int,
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
@@ -360,17 +343,6 @@ def plot(
     )
 
     from sentbed_studies.study_results import load_study
-
-    if file is not None and out is not None:
-        raise click.UsageError(
-            "`-o FILE` and `--out DIRECTORY` both say where to write: take one of them out"
-        )
-
-    if file is not None and len(names) != 1:
-        raise click.UsageError(
-            f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
-            "say the directory of their files with `--out DIRECTORY`"
-        )
 
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
@@ -389,9 +361,7 @@ def plot(
 
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        if file is not None:
-            path = Path(file)
-        write_figure(plot.figure(width, height), path, plot.title, dpi)
+        write_figure(plot.figure(width), path, plot.title)
         click.echo(path)
 
 
