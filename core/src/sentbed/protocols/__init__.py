@@ -112,7 +112,6 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
-        RaggedVectors,
         Tensor,
         TokenBatch,
         TokenIds,
