@@ -113,7 +113,6 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
-        RaggedVectors,
         Tensor,
         TokenBatch,
         TokenIds,
