@@ -15,7 +15,19 @@ from typing import ClassVar
 import attrs
 import sentbed
 from sentbed.protocols import Evaluation, Score
-from toy_plugin import {base}
+from toy_plugin import {base}, Quoted
+
+
+@attrs.frozen
+class Plain(Quoted):
+    """A component without a fault, which the same recipe uses."""
+
+    name: ClassVar[str] = "plain"
+
+
+@sentbed.hookimpl
+def prompts():
+    return [Plain]
 
 
 @attrs.frozen
@@ -58,6 +70,7 @@ def call(installed_toy, distribute, put, tmp_path):
         recipe = put("r.toml", RECIPE)
         path = path.replace("pull", "0")
         command = [*arguments, str(recipe), "--set", f"{path}.use=faulty"]
+        command += ["--set", "encoder.prompt.use=plain"]
         if arguments[-1] == "run":
             command += ["--out", str(tmp_path / "run")]
         return CliRunner().invoke(main, command)
