@@ -130,15 +130,15 @@ def test_an_error_in_check_is_told_with_the_components_name(body, message, call)
 def test_an_error_when_parts_are_compared_is_told_with_the_components_name(
     installed_toy, distribute, put
 ):
-    source = SOURCE.format(base="Average", body="", hook="poolers")
-    resolve = f"def resolve(self, default=None): {RAISE}"
     name = '"plain"\n'
-    distribute(
-        "faulty-parts",
-        {"faulty_parts": source.replace(name, f"{name}\n    {resolve}\n")},
+    resolve = f"def resolve(self, default=None): {RAISE}"
+    source = SOURCE.format(base="Average", body="", hook="poolers")
+    source = source.replace(name, f"{name}\n    {resolve}\n")
+    distribute("faulty-parts", {"faulty_parts": source})
+    recipe = str(put("r.toml", RECIPE))
+    result = CliRunner().invoke(
+        main, ["run", recipe, "--set", "encoder.prompt.use=plain"]
     )
-    command = ["check", str(put("r.toml", RECIPE)), "--set", "encoder.prompt.use=plain"]
-    result = CliRunner().invoke(main, command)
     assert result.exit_code == 1
     assert "in the prompt `plain` of `faulty-parts` 1.0 @ " in result.output
 

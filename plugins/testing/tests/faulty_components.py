@@ -213,6 +213,8 @@ class Size(Evaluator):
             value = float("nan")
         if self.fault == "by chance":
             value += random.random()
+        if self.fault == "seeds Python":
+            random.seed(0)
         protocol = {"id": "size"}
         if self.fault == "no protocol":
             protocol = {}

@@ -124,6 +124,7 @@ EVALUATORS = {
     "an iterator": "test_scores",
     "one half": "test_scores",
     "by chance": "test_a_second_evaluation_gives_the_same",
+    "seeds Python": "test_a_second_evaluation_gives_the_same",
     "other items": "test_items",
     "texts of fewer items": "test_texts_of_items",
     "texts of no list": "test_texts_of_items",
