@@ -104,7 +104,9 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
         lambda: len(list(shards("vectors/part-*"))) >= len(expected) // 2, process
     )
     workers = workers_of(psutil.Process(process.pid))
+
     assert len(workers) == 2
+
     workers[0].send_signal(signal.SIGKILL)
     _, messages = finish(process)
     print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {messages}")
@@ -112,16 +114,21 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     death, last = (
         line for line in messages.splitlines() if not line.startswith("encode: ")
     )
+
     assert re.match(
         r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death
     )
     assert re.search(rf": {ROWS} texts, shards: {len(expected)}, \d+ texts/s$", last)
+
     vectors = open_vectors(tmp_path / "out")
+
     assert len(vectors) == ROWS
+
     start = 0
     for shard in expected:
         np.testing.assert_array_equal(vectors[start : start + len(shard)], shard)
         start += len(shard)
+
     assert start == ROWS
     assert [
         path.name
