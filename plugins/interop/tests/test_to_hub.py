@@ -277,26 +277,6 @@ def test_names_stay_text(copied, tmp_path):
     assert card.data.license == "mit"
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (
-            "language=english",
-            "'english' is no language; write ISO 639 codes",
-        ),
-        (
-            "license=Apache 2.0",
-            "the hub's words for licences are lower-case",
-        ),
-    ],
-)
-def test_options_that_the_hub_does_not_know_are_refused(
-    option, message, tiny_bert, tmp_path
-):
-    with pytest.raises(RunError, match=re.escape(message)):
-        export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
-
-
 def test_what_is_no_run_is_refused(tiny_bert, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunError, match="is not a run directory: "):
