@@ -166,6 +166,7 @@ def test_the_code_of_the_readme_gives_the_encoders_vectors(name, exported, monke
         texts.remove("")
     code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {texts!r}\n", code)
     assert changed == 1
+
     monkeypatch.chdir(export.to)
     names = {}
     exec(code, names)
@@ -181,6 +182,7 @@ def test_the_encoder_stays_as_it_was_and_no_file_of_this_machine_is_named(export
     content = (export.to / "model.onnx").read_bytes()
     assert b"sentence_embedding" in content
     assert b".py" not in content
+
     readme = (export.to / "README.md").read_text()
     assert "compared by the similarity `dot`" in readme
 
