@@ -48,7 +48,6 @@ from sentbed.protocols import (
     ReportSection,
     ResolvedPrompt,
     Runtime,
-    Scatter,
     Schedule,
     Score,
     StepResult,
@@ -557,11 +556,7 @@ class Gap(Evaluator):
         distance = float(np.linalg.norm(left - right))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
-        return Evaluation(
-            (score,),
-            value,
-            (Scatter("gap", "target", "distance", [self.target], [distance]),),
-        )
+        return Evaluation((score,), value)
 
 
 def gap_of(encoder):
@@ -1047,10 +1042,7 @@ class InOrder(protocols.Executor):
 
     workers: int = attrs.field(default=1, validator=ge(1))
 
-    def build(self, say):
-        return self
-
-    def run(self, start, tasks, on_death=None):
+    def run(self, start, tasks, say=print):
         function = start(None)
         for task in tasks:
             yield task, function(task)

@@ -402,7 +402,7 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
         directory = save_model(kind)
     backbone = component(model=str(directory))
     message = refusal(backbone, no_texts)
-    expected = f"the model in `{directory}` is a `{kind}`; the backbone `{component.name}` takes "
+    expected = f"the model in `{directory}` is a `{kind}`, which the backbone `{component.name}` does not take; "
     assert message.startswith(expected)
     advice = "choose another model"
     if suitable is not None:

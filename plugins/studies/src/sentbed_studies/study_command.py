@@ -150,7 +150,11 @@ def run(
     if dry_run:
         return
 
-    executor_options = {"gpus": gpus or None, "address": address}
+    executor_options: dict[str, Any] = {}
+    if gpus:
+        executor_options["gpus"] = gpus
+    if address:
+        executor_options["address"] = address
     result = run_plan(
         plan,
         plugins,
@@ -187,22 +191,23 @@ def run_plan(
     `executor_options` are options of the executor besides the number of workers. `options` are further arguments
     of `run_study`.
     """
-    from sentbed_jobs.executor_lookup import executor_of
+    from sentbed.protocols import Executor
+    from sentbed.tools import component_of
 
     from sentbed_studies.progress import watching
     from sentbed_studies.runner import run_study
 
-    pool_options = {"workers": plan.workers, **(executor_options or {})}
+    table = {"use": executor, "workers": plan.workers, **(executor_options or {})}
+    chosen_executor = component_of(Executor, table, plugins, "executor")
     with (
         reported(plan.directory),
         watching(plan.directory) as say,
     ):
-        pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
             plan.study,
             plan.directory,
             plugins,
-            executor=pool,
+            executor=chosen_executor,
             keys=plan.keys,
             say=say,
             workers=plan.workers,
@@ -299,12 +304,6 @@ def watch(directory: str, every: int) -> None:
     help="Print the names and titles of the figures.",
 )
 @click.option(
-    "-o",
-    "file",
-    type=click.Path(dir_okay=False),
-    help="The file of one figure; its suffix is the format.",
-)
-@click.option(
     "--out",
     type=click.Path(file_okay=False),
     help="The directory; DIRECTORY/figures by default.",
@@ -326,25 +325,14 @@ def watch(directory: str, every: int) -> None:
     show_default=True,
     help="Inches.",
 )
-@click.option("--height", type=float, help="Inches; by default as in the report.")
-@click.option(
-    "--dpi",
-    type=click.IntRange(1),
-    default=300,
-    show_default=True,
-    help="Resolution of PNG.",
-)
 def plot(
     directory: str,
     names: tuple[str, ...],
     only_list: bool,
-    file: str | None,
     out: str | None,
     form: str,
     task: str,
     width: float,
-    height: float | None,
-    dpi: int,
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
@@ -360,17 +348,6 @@ def plot(
     )
 
     from sentbed_studies.study_results import load_study
-
-    if file is not None and out is not None:
-        raise click.UsageError(
-            "`-o FILE` and `--out DIRECTORY` both say where to write: take one of them out"
-        )
-
-    if file is not None and len(names) != 1:
-        raise click.UsageError(
-            f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
-            "say the directory of their files with `--out DIRECTORY`"
-        )
 
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
@@ -389,9 +366,7 @@ def plot(
 
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        if file is not None:
-            path = Path(file)
-        write_figure(plot.figure(width, height), path, plot.title, dpi)
+        write_figure(plot.figure(width), path, plot.title)
         click.echo(path)
 
 

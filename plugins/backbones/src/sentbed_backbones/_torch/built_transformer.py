@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -46,6 +46,8 @@ from sentbed_backbones.transformer_base import (
 class Family:
     """What differs between architectures of transformers; the defaults suit most architectures."""
 
+    kind: ClassVar[str]
+    """Name of the backbone."""
     shares_prefix: bool = False
     """Whether a prefix that all texts share is computed once when encoding."""
 
@@ -68,10 +70,6 @@ class Family:
 
     def config(self, tokenizer: Any) -> Any:
         """Return the configuration of a model with random weights of the recipe's size."""
-        raise NotImplementedError
-
-    def problem(self, config: Any) -> str | None:
-        """Return why a model with this configuration does not belong to the family; None if it does."""
         raise NotImplementedError
 
     def configure(self, model: Any) -> None:
