@@ -21,7 +21,7 @@ from sentbed import DataError, Encoder, ModelError, RunError
 from sentbed_corpus import Request, encode_corpus, open_vectors
 from sentbed_corpus.input_texts import find_inputs, input_texts
 from sentbed_corpus.vector_reader import Vectors
-from sentbed_jobs.local_pool import LocalPool
+from sentbed_jobs.local import Local
 
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
 
@@ -440,7 +440,7 @@ def test_a_directory_that_is_no_encoder_is_an_error(put, installed_toy, tmp_path
 @pytest.mark.slow
 def test_two_processes_write_what_one_writes(mixed, request_of, tmp_path):
     encode_corpus(request_of(*mixed))
-    encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
+    encode_corpus(request_of(*mixed, output=tmp_path / "two"), Local(2))
     assert contents(tmp_path / "two") == contents(tmp_path / "out")
 
 
@@ -449,10 +449,10 @@ import sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from sentbed_corpus import Request, encode_corpus
-from sentbed_jobs.local_pool import LocalPool
+from sentbed_jobs.local import Local
 if __name__ == "__main__":
     request = Request({encoder!r}, ({source!r},), Path({output!r}), {{"use": "toy"}}, shard_rows=2)
-    encode_corpus(request, LocalPool(2))
+    encode_corpus(request, Local(2))
 """
 
 
