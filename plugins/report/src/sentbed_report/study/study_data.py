@@ -12,7 +12,6 @@ from sentbed.protocols import Score
 
 from sentbed_report.data_splits import data_of, is_development, with_decided_split
 from sentbed_report.degenerate_scores import without_degenerate_values
-from sentbed_report.run_cost import RunCost
 from sentbed_report.study.study_settings import StudySettings
 
 CellStatus: TypeAlias = Literal[
@@ -56,10 +55,10 @@ class CellRun:
     )
     """Scores, each with its items if they were saved; empty unless the run has finished. A degenerate score has
     the value NaN."""
+    costs: tuple[Score, ...] = ()
+    """Costs of a finished run, as scores of its encoders; see `cost_scores`."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
-    cost: RunCost | None = None
-    """Cost of a finished or failed run; None if it was not recorded."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
