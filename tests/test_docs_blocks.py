@@ -126,7 +126,7 @@ def world(tmp_path_factory):
         from sentbed_jobs.local import Local
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
-        encode_corpus(request, Local().build(print))
+        encode_corpus(request, Local())
         words = [
             "--set",
             "study.seeds=[1, 2]",

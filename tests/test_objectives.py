@@ -140,9 +140,8 @@ loss = {loss}
     [
         ('{ use = "distill", projection = 256 }', ("anchor",)),
         ('{ use = "similarity-kl" }', ("anchor", "positive")),
-        ('{ use = "gist" }', ("anchor", "positive", "negative")),
         (
-            '{ use = "matryoshka", dimensions = [128, 8], loss = { use = "gist" } }',
+            '{ use = "matryoshka", dimensions = [128, 8], loss = { use = "similarity-kl" } }',
             ("anchor", "positive"),
         ),
     ],

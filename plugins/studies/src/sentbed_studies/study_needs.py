@@ -1,9 +1,8 @@
-"""What a study takes before it can run: models, data, and time on the hardware of its published numbers."""
+"""What a study takes before it can run: models and data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from sentbed.errors import RecipeError, SentbedError
 from sentbed.tools import Plugins, check
@@ -15,13 +14,11 @@ _COMMAND = re.compile(r"`(sentbed data get [^`]+)`")
 
 
 def needs_of(study: Study, plugins: Plugins) -> str:
-    """Return a paragraph on the models and the data of a study's cells, and on the hours that a cell takes."""
+    """Return a paragraph on the models and the data of a study's cells."""
     parts = [f"the models {', '.join(_models(study))}"]
     commands, problems = _missing_data(study, plugins)
     if commands:
         parts.append(f"data that is not here ({', '.join(commands)})")
-    parts += _hours(study)
-
     return " ".join([f"It takes {'; '.join(parts)}.", *problems])
 
 
@@ -63,10 +60,3 @@ def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]
                     problems[f"Not here: {problem.message}."] = None
 
     return list(commands), list(problems)
-
-
-def _hours(study: Study) -> Iterator[str]:
-    """Yield how long a cell takes on the hardware of each published table that says so."""
-    for title, published in study.table.expected.items():
-        if published.hours is not None and published.hardware:
-            yield f"about {published.hours:g} hours a cell of {title} on {published.hardware}"
