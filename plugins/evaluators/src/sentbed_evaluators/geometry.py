@@ -140,6 +140,7 @@ class Geometry(Evaluator):
         for name in ("path", "parallel", "data_dir"):
             if getattr(self, name) is not None:
                 sources.append(name)
+
         if len(sources) > 1:
             yield f"`{sources[0]}` and `{sources[1]}` exclude each other; remove one"
         if self.parallel is not None:
@@ -188,6 +189,7 @@ class Geometry(Evaluator):
         scores += self._anisotropy(pairs, rows)
         measured = {"alignment", "uniformity"}.intersection(self.measures)
         main = scores[: len(measured) or 1]
+
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 
     def _by_convention(
@@ -236,6 +238,7 @@ class Geometry(Evaluator):
         """Read the pairs from the files or from a task of SentEval; raises `DataError`."""
         for problem in self.check():
             raise DataError(problem)
+
         if self.parallel is not None:
             files = self._parallel(self.parallel)
             return of_parallel_files(files, self.task, self.split)
@@ -250,6 +253,7 @@ class Geometry(Evaluator):
                 f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "
                 f"lower `threshold`, or leave `alignment` out of `measures`"
             )
+
         return pairs
 
 
