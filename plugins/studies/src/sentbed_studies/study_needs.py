@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import attrs
-from sentbed.errors import RecipeError
+from sentbed.errors import RecipeError, SentbedError
 from sentbed.tools import Plugins, check
-from sentbed_workbench.resource_plan import Planner
+from sentbed_workbench.resource_plan import encoder_plan
 
 from sentbed_studies.study import Study
 
@@ -25,24 +24,21 @@ def needs_of(study: Study, plugins: Plugins) -> str:
 
 def _models(study: Study) -> list[str]:
     """Return the distinct models of the cells, each with its number of parameters and its size in 32 bits."""
-    planner = Planner()
     models = {}
     for run in study.runs:
-        for encoder in run.recipe.encoders.values():
+        for key, encoder in run.recipe.encoders.items():
             name = getattr(encoder.backbone, "model", None) or encoder.backbone.name
             if name in models:
                 continue
 
-            models[name] = f"{name} (size unknown)"
-
-            untrained = attrs.evolve(run.recipe, stage=(), evaluate=())
-            for planned in planner.plan(untrained).encoders.values():
-                if planned.recipe == encoder and planned.fake is not None:
-                    millions = planned.fake.parameters / 1e6
-                    gigabytes = planned.fake.parameters * 4 / 1e9
-                    models[name] = (
-                        f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
-                    )
+            try:
+                parameters = encoder_plan(run.recipe, key).backbone.parameters
+            except SentbedError:
+                models[name] = f"{name} (size unknown)"
+                continue
+            millions = parameters / 1e6
+            gigabytes = parameters * 4 / 1e9
+            models[name] = f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
     return list(models.values())
 
 
