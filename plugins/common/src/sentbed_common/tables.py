@@ -58,6 +58,8 @@ class TableLayout:
     """Split of a data set of the hub."""
     revision: str | None = None
     """Branch, tag or commit of a data set or a file of the hub."""
+    skip_short_rows: bool = False
+    """Whether lines with fewer fields than the header are left out, such as those of texts with a line end."""
 
 
 PLAIN = TableLayout()
@@ -316,6 +318,8 @@ def _selected(
     last = max(places)
     blank = None
     for number, fields in rows:
+        if layout.skip_short_rows and len(fields) < width:
+            continue
         if not fields or fields == [""]:
             blank = blank or number
             continue

@@ -48,6 +48,15 @@ class ScoredPairs:
             dropped += part.dropped
         return cls(tuple(first), tuple(second), tuple(scores), dropped)
 
+    def take(self, places: Sequence[int]) -> ScoredPairs:
+        """Return the pairs at these places, in their order, without their clusters."""
+        first, second, scores = [], [], []
+        for place in places:
+            first.append(self.first[place])
+            second.append(self.second[place])
+            scores.append(self.scores[place])
+        return ScoredPairs(tuple(first), tuple(second), tuple(scores))
+
     @property
     def texts(self) -> list[tuple[str, str]]:
         """The two sentences of each pair."""
