@@ -159,7 +159,9 @@ def main() -> None:
             if original
             else f"{'-':>10}{'-':>7}"
         )
-        shown = f"{outcome.accuracy:>9.2f}" if real else f"{'(drawn)':>9}"
+        shown = f"{outcome.accuracy:>9.2f}"
+        if not real:
+            shown = f"{'(drawn)':>9}"
         print(
             f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x"
         )
