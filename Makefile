@@ -49,7 +49,7 @@ SLOW ?= tests core/tests plugins
 test-slow: $(VENV)/.dev
 	$(WORKERS) --hypothesis-profile thorough -m '(slow or hypothesis) and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)
 
-# All of them, two steps a stage, and a table of what was run.
+# All of them, two steps a stage.
 test-papers: $(VENV)/.dev
 	$(BIN)/pytest -q -m 'slow or not slow' $(PAPERS)
 

@@ -34,7 +34,9 @@ def write_figures(figures: Any, file: Path | None) -> None:
 
 def native_precisions() -> list[str]:
     """Return `fp32` and, where the processor does not emulate it, `bf16`."""
-    return ["fp32", "bf16"] if present_instructions("bf16") else ["fp32"]
+    if present_instructions("bf16"):
+        return ["fp32", "bf16"]
+    return ["fp32"]
 
 
 def sentences() -> list[str]:

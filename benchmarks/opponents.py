@@ -215,12 +215,13 @@ def scored(
 def processor() -> dict[str, Any]:
     """Return the name of the processor and those of its instruction sets that such products use."""
     capabilities = processor_capabilities()
-    present = sorted(name for name, value in capabilities.items() if value is True)
+    instruction_sets = []
+    for name, value in sorted(capabilities.items()):
+        if value is True and name.startswith(("avx", "amx")):
+            instruction_sets.append(name)
     return {
         "name": capabilities.get("cpu_name", platform.processor()),
-        "instruction_sets": [
-            name for name in present if name.startswith(("avx", "amx"))
-        ],
+        "instruction_sets": instruction_sets,
     }
 
 

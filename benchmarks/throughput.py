@@ -50,7 +50,7 @@ from common import (
 from sentbed import Encoder, SentbedError
 from sentbed.protocols import EncoderRecipe, Head, Trainer, Training
 from sentbed.tools import Plugins, load_plugins
-from sentbed_evaluators.throughput import texts_of
+from sentbed_evaluators.texts_of_length import texts_of
 from sentence_transformers.sentence_transformer.losses import (
     MultipleNegativesRankingLoss,
 )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
 import pytest
 from hub_replicas.local_hub import LocalHub
 from sample_sentences import in_chinese_characters, sample_sentences
-from sentbed_common import source_code_hashes as sources
 
 pytest.register_assert_rewrite("engine_suite")
 
@@ -65,12 +63,6 @@ def decoders(tmp_path_factory):
     from random_decoders import random_decoders
 
     return random_decoders(tmp_path_factory.mktemp("decoders"))
-
-
-@pytest.fixture
-def unchanged_sources(monkeypatch):
-    """Fingerprint encoders even if their source code changes while the tests run."""
-    monkeypatch.setattr(sources, "STARTED", math.inf)
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
-from sentbed_evaluators.throughput import Throughput
+from sentbed_evaluators.encoding_cost import EncodingCost
 from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "papers" / "sentence-t5-throughput.toml"
-TEXTS = BuildContext(Throughput((16,)).prepare().texts)
+TEXTS = BuildContext(EncodingCost(lengths=(16,)).prepare().texts)
 BACKBONES = {
     "bert": Bert(init="random", size="mini"),
     "opt": Opt(init="random"),
@@ -198,7 +198,7 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
     settings = ["runtime.precision=fp32"]
     for place, name in enumerate(["base", "large", "3b", "11b"]):
         settings += [f"encoders.{name}.backbone.model={tmp_path / 't5'}"]
-        settings += [f"evaluate.{place}.{key}=1" for key in ("examples", "repeats")]
+        settings += [f"evaluate.{place}.sample=4", f"evaluate.{place}.repeats=1"]
         settings += [
             f"evaluate.{place}.batch_sizes=[2, 3]",
             f"evaluate.{place}.lengths=[16]",

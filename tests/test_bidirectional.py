@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sentbed
-from run_logs import finished_steps
 from sentbed import Encoder
 from sentbed.protocols import EncoderRecipe, Head
 from sentbed_backbones.causal import Causal
@@ -77,47 +76,6 @@ def test_a_saved_encoder_says_it_in_its_protocol(tmp_path):
     np.testing.assert_allclose(
         again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-6
     )
-
-
-def test_a_decoder_under_latent_attention_is_trained_saved_and_read(
-    tmp_path,
-):
-    """NV-Embed's parts, at the smallest size."""
-    file = tmp_path / "recipe.toml"
-    file.write_text("""\
-schema = 1
-run = { name = "latents" }
-runtime = { use = "cpu", precision = "fp32" }
-[encoder]
-max_length = 32
-backbone = { use = "causal", init = "random", vocab_size = 800, attention = "bidirectional", dropout = 0.0 }
-pooler = { use = "latent-attention", latents = 16, heads = 2, head_width = 32 }
-head = { normalize = true }
-[[stage]]
-name = "few"
-data = { use = "sample" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-batch_size = 8
-steps = 8
-""")
-    sentbed.run(sentbed.load_recipe(file), tmp_path / "run")
-    losses = [step["loss"] for step in finished_steps(tmp_path / "run")]
-    assert losses[-1] < losses[0]
-    encoder = Encoder.load(tmp_path / "run" / "encoder")
-    module = encoder.placed.module
-    assert module.pooler.latents.shape == (16, 128)
-    encoder.save(tmp_path / "again")
-    again = Encoder.load(tmp_path / "again")
-    np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
-    assert again.protocol()["pooler"] == {
-        "train": "latent-attention",
-        "test": "latent-attention",
-        "latents": 16,
-        "heads": 2,
-        "head_width": 32,
-    }
 
 
 RECIPE = """\

@@ -308,7 +308,6 @@ def test_other_formats_refuse_it(to, tmp_path):
         export_encoder(tmp_path / "e", tmp_path / "out", to)
 
 
-@pytest.mark.usefixtures("unchanged_sources")
 def test_the_store_tells_settings_apart():
     settings = (None, TP, {**TP, "exit": 2}, NS, NR)
     spaces = [fingerprint_of(built("opt", setting)) for setting in settings]

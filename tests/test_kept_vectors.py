@@ -41,8 +41,6 @@ ENCODERS = {
     "opt": ('use = "opt", init = "random", vocab_size = 320', "prompt-eol"),
 }
 
-pytestmark = pytest.mark.usefixtures("unchanged_sources")
-
 
 @pytest.fixture
 def recipe(tmp_path):

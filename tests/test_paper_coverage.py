@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
-import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -176,94 +174,3 @@ def test_the_keys_of_an_evaluator_are_the_tasks_that_it_scores(
     assert {score.task for score in scores} == {
         key for key, listed in keys(evaluator).items() if listed
     }
-
-
-def test_the_page_of_the_papers_says_what_is_covered():
-    page = (ROOT / "docs" / "papers.md").read_text("utf-8")
-    lines = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()
-    ]
-    rows = {
-        (line[0], line[1].replace(" ", "-")): line[2:]
-        for line in lines
-        if len(line) == 6 and line[2].isdigit()
-    }
-    assert list(rows) == TABLES
-    for (paper, table), (numbers, computed, by, reasons) in rows.items():
-        places = [resolve(paper, table, number) for number in printed(paper, table)]
-        facts = COVERAGE[paper][table]
-        assert (int(numbers), int(computed)) == (facts["numbers"], facts["computed"])
-        studies = {place.study for place in places if isinstance(place, Place)}
-        assert {
-            name if "/" in name else f"{paper}/{name}" for name in by.split("`")[1::2]
-        } == studies
-        assert (
-            sum(int(n) for n in re.findall(r"\((\d+)\)", reasons))
-            == facts["numbers"] - facts["computed"]
-        )
-    total = sum(
-        facts["computed"] for tables in COVERAGE.values() for facts in tables.values()
-    )
-    assert (
-        f"print 2,612 numbers. A cell of a study computes {total:,} of them; for {2612 - total} "
-        in page
-    )
-
-
-def rows_below(heading):
-    """Return the table rows of a section of the page of the papers, up to the next heading."""
-    page = (ROOT / "docs" / "papers.md").read_text("utf-8")
-    section = re.split(rf"^#+ {heading}$", page, flags=re.MULTILINE)[1]
-    lines = re.split(r"^#+ ", section, flags=re.MULTILINE)[0].splitlines()
-    return [
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for line in lines
-        if line.startswith("| ")
-    ]
-
-
-def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met():
-    rows = {}
-    for line in rows_below("What is met"):
-        paper, _, tables = line[0].partition("/`: tables ")
-        if tables:
-            counted, met, by, when = line[1:]
-            # A table that was run has a row of its own, with who ran it and when.
-            assert met == "not yet run" or (by and when), line
-            for number in tables.split(", "):
-                rows[paper.strip("`"), f"table-{number}"] = line
-            numbers = sum(
-                COVERAGE[paper.strip("`")][f"table-{n}"]["numbers"]
-                for n in tables.split(", ")
-            )
-            assert counted == f"{numbers:,}"
-    assert sorted(rows) == sorted(TABLES)
-
-
-def test_the_page_of_the_papers_has_every_model_with_its_size():
-    models = tomllib.loads(
-        (ROOT / "tests" / "papers" / "models.toml").read_text("utf-8")
-    )
-    lines = {line[0]: line[1:] for line in rows_below("Models") if line[0] in models}
-    assert list(lines) == list(models)
-    for model, (parameters, gigabytes, file, gated) in lines.items():
-        entry = models[model]
-        assert parameters == f"{entry['parameters'] / 1e6:,.0f}"
-        size = entry["parameters"] * entry["bytes"] / 1e9
-        assert gigabytes == (f"{size:.2f}" if size < 10 else f"{size:.1f}")
-        assert (file, gated == "yes") == (entry["file"], entry["gated"])
-
-
-def test_the_page_of_the_papers_has_the_numbers_of_minilm_that_recipes_expect():
-    expected = {}
-    for recipe in ("minilm-sts", "minilm-senteval"):
-        table = tomllib.loads((PAPERS / f"{recipe}.toml").read_text("utf-8"))[
-            "expected"
-        ]
-        expected |= {task: entry["value"] for task, entry in table.items()}
-    shown_values = {
-        line[0]: [cell for cell in line[1:3] if cell]
-        for line in rows_below("What is met")
-    }
-    for task, value in expected.items():
-        assert {float(cell) for cell in shown_values[task]} == {value}, task

@@ -9,12 +9,9 @@ from functools import cache
 from itertools import takewhile
 from typing import Any
 
-import attrs
 import pytest
 from paper_settings import encoders, recipes, stages
 from paper_studies import PAPERS, ROOT, cells, files, name_of
-from sentbed._run.batch_sampling import Sampler
-from sentbed.protocols import Dataset
 
 PRINTED: dict[str, Any] = tomllib.loads(
     (ROOT / "tests" / "papers" / "hyperparameters.toml").read_text("utf-8")
@@ -164,56 +161,6 @@ def test_every_pattern_of_the_table_is_of_a_recipe(part):
             ), pattern
 
 
-@attrs.frozen
-class OneSentence(Dataset):
-    """The same sentence in so many rows."""
-
-    size: int
-
-    columns = ("text",)
-    fingerprint = "a sentence"
-
-    def __len__(self):
-        return self.size
-
-    def rows(self, indices, epoch=0):
-        return {"text": ["A man is smoking." for _ in indices]}
-
-    def texts(self, columns=None):
-        yield "A man is smoking."
-
-
-@pytest.mark.parametrize(
-    "entry", PRINTED["steps"], ids=lambda entry: str(entry["training"])
-)
-def test_an_epoch_has_the_steps_that_were_counted_by_hand(
-    entry,
-):
-    values = {
-        setting: training(entry["training"])[setting][0]
-        for setting in ("rows", "batch_size", "epochs")
-    }
-    sampler = Sampler(
-        OneSentence(values["rows"]), ("text",), values["batch_size"], key=(0, 0)
-    )
-    assert sampler.batches_an_epoch == entry["epoch"]
-    assert sampler.batches_an_epoch * values["epochs"] == entry["all"]
-
-
-WORDS = {
-    "optimizer": "optimizer",
-    "scale_parameter": "`scale_parameter`",
-    "learning_rate": "learning rate",
-    "schedule": "schedule",
-    "warm_up": "warm-up",
-    "epochs": "epochs",
-    "max_length": "length",
-    "validate_every": "interval of validation",
-    "validate_on": "checkpoint",
-}
-"""Setting -> what the head of a recipe calls it."""
-
-
 def head(file):
     """Return the comments on top of a recipe and of its bases, without the signs of comments."""
     text = file.read_text("utf-8")
@@ -226,17 +173,6 @@ def head(file):
 
 def in_one_line(comments):
     return " ".join(" ".join(comments).replace("#", " ").split())
-
-
-def not_printed(file):
-    """Return what a recipe and its bases say, in the comments on top of them, is not printed in the paper."""
-    comments, inside = [], False
-    for line in head(file):
-        inside = line.startswith("# Not printed:") or (
-            inside and line.startswith("#  ")
-        )
-        comments += [line] * inside
-    return in_one_line(comments)
 
 
 def statements(recipe):
@@ -259,20 +195,3 @@ def test_the_head_of_a_recipe_states_what_papers_seldom_print(name):
             if recipe.evaluate and not re.search(pattern, comments):
                 unstated.add(statement)
     assert unstated == set()
-
-
-def test_the_head_of_a_recipe_says_what_its_paper_does_not_print():
-    missing = {}
-    for subject in stages():
-        (name,) = (
-            name
-            for name, entry in PRINTED["training"].items()
-            if matches(subject, entry)
-        )
-        recipe = subject.split(": ")[0]
-        comments = not_printed(ROOT / "recipes" / "papers" / f"{recipe}.toml")
-        entry = training(name)
-        for setting, word in WORDS.items():
-            if entry[setting][1].startswith("not printed") and word not in comments:
-                missing.setdefault(recipe, set()).add(word)
-    assert missing == {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,12 @@ QUICK = ("prompteol-opt-125m.toml", "simcse-sup-bert-base.toml")
 ROWS = 4
 """Scored pairs of every evaluation."""
 
-TRAINED, ENCODED = "trained two steps a stage", "loaded and encoded"
-OTHER_MACHINE = "not run: its runtime is for a {}"
-NO_LEXICON = "not run: its data need WordNet and a tagger"
-
 RECIPES = []
 """Names of the recipes."""
 for path in sorted(PAPERS.rglob("*.toml")):
     if "schema" in tomllib.loads(path.read_text("utf-8")):
         RECIPES.append(path.relative_to(PAPERS).as_posix())
-
-DONE: dict[str, list[tuple[str, str]]] = {}
-"""Recipe -> the cells of it that were run, and what they did."""
+assert len(RECIPES) > 50
 
 
 def cells_of(path, plugins):
@@ -48,9 +41,9 @@ def cells_of(path, plugins):
     document = read_document(path)
     if "study" in document.data:
         for cell in read_study(path, plugins=plugins, check_files=False).runs:
-            yield cell.name, cell.recipe.document, cell.recipe
+            yield cell.recipe.document, cell.recipe
     else:
-        yield path.stem, document, sentbed.load_recipe(path, check_files=False)
+        yield document, sentbed.load_recipe(path, check_files=False)
 
 
 def what_is_run(recipe):
@@ -90,7 +83,7 @@ def few_pairs(tmp_path):
 
 
 def run_small(document, pairs, directory, plugins):
-    """Run a recipe with the models that it names, on a few local texts; return what it has done."""
+    """Run a recipe with the models that it names, on a few local texts."""
     directory.mkdir()
     settings = [*local(document.data, directory, pairs), *short(document.data)]
     for place, encoder in encoder_tables(document.data):
@@ -104,7 +97,6 @@ def run_small(document, pairs, directory, plugins):
     recipe = structure_recipe(apply_overrides(document, settings), plugins, directory)
     check(recipe, plugins)
     runs_small(recipe, directory)
-    return TRAINED if recipe.stage else ENCODED
 
 
 @pytest.mark.parametrize("name", slow_unless(lambda name: name in QUICK, RECIPES))
@@ -118,40 +110,19 @@ def test_a_recipe_takes_its_models_from_the_hub(
 ):
     require_packages((PAPERS / name).read_text("utf-8"))
     plugins = load_plugins()
-    for number, (cell, document, recipe) in enumerate(cells_of(PAPERS / name, plugins)):
+    for number, (document, recipe) in enumerate(cells_of(PAPERS / name, plugins)):
         combination = what_is_run(recipe)
         if number > 0 and combination in combinations:
             continue
         combinations.add(combination)
         if recipe.runtime.name != "cpu":
-            DONE.setdefault(name, []).append(
-                (cell, OTHER_MACHINE.format(recipe.runtime.name.upper()))
-            )
-            continue
+            continue  # for another machine
         if any(stage.data.name == "synonyms" for stage in recipe.stage):
-            DONE.setdefault(name, []).append((cell, NO_LEXICON))
-            continue
+            continue  # needs WordNet and a tagger
         for encoder in recipe.encoders.values():
             model = encoder.backbone.model
             if model is None:
                 zoo.publish(connected, "t5-base")
             elif not model.startswith("pkg:"):
                 zoo.publish(connected, model)
-        done = run_small(document, few_pairs, tmp_path / str(number), plugins)
-        DONE.setdefault(name, []).append((cell, done))
-    assert DONE[name]
-
-
-@pytest.mark.slow
-def test_all_recipes_of_the_papers_have_run(capsys):
-    assert len(RECIPES) > 50
-    if len(DONE) < len(RECIPES):
-        pytest.skip("needs the tests above, all of them, in one process")
-    outcomes = Counter(done for cells in DONE.values() for _, done in cells)
-    with capsys.disabled():
-        print(f"\n{len(DONE)} recipes, {outcomes.total()} of their cells:")
-        for outcome, count in outcomes.items():
-            print(f"{count:>6} {outcome}")
-        for name, cells in DONE.items():
-            trained = sum(done == TRAINED for _, done in cells)
-            print(f"{name:<48}{len(cells):>4} cells, {trained:>3} trained")
+        run_small(document, few_pairs, tmp_path / str(number), plugins)

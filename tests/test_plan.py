@@ -502,7 +502,6 @@ def test_data_that_cannot_be_read_leaves_the_number_of_steps_open():
     assert stage.steps is None
     assert stage.memory
     assert stage.problems == ("the file is gone",)
-    assert planner.unusable == ["the file is gone"]
 
 
 def test_what_cannot_be_counted_leaves_the_rest():

@@ -31,17 +31,12 @@ TEXTS = (
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
 CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
 TABLE = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "table-1.toml"
-OWN_LAYERS = [
-    {"template": "knowledge", "layers": [-2]},
-    {"template": "pretended-cot", "layers": [1, 3]},
-]
 METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
     "PromptEOL": [("prompt-eol", (-1,))],
     "Pretended CoT": [("pretended-cot", (-2,))],
     "Knowledge": [("knowledge", (-2,))],
     "MetaEOL": [(prompt["template"], (-1,)) for prompt in META_EOL],
     "CK": [("knowledge", (27,)), ("pretended-cot", (27,))],
-    "CK, two layers": [("knowledge", (-2,)), ("pretended-cot", (27,))],
     "Echo": [("echo", (-1,))],
 }
 """Templates of each method and their layers, from its released code."""
@@ -163,32 +158,11 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     assert min(shared) >= 4
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_each_prompt_may_read_layers_of_its_own(kind, tmp_path):
-    prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
-    encoder = built(kind, prompts)
-    templates_and_layers = [
-        (TEMPLATES[prompt["template"]], prompt.get("layers", [-1]))
-        for prompt in prompts
-    ]
-    expected = by_a_loop(encoder, templates_and_layers, tmp_path)
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
-
-
-def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads():
-    encoder = built("opt", OWN_LAYERS, [0])
-    expected = encoder.encode(TEXTS)
-    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(1e6)
-    encoder.placed.weights_changed()
-    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
-
-
 @pytest.mark.jax
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_jax_gives_the_same_vectors_of_several_prompts(kind):
-    ours = built(kind, OWN_LAYERS)
-    theirs = built(kind, OWN_LAYERS, runtime=TPU)
+    ours = built(kind, CK, [3])
+    theirs = built(kind, CK, [3], runtime=TPU)
     np.testing.assert_allclose(
         theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5
     )
@@ -206,7 +180,7 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
         return run(module, ids, *rest, **of_prefix)
 
     monkeypatch.setattr(CausalStates, "run", count)
-    encoder = built("opt", [*OWN_LAYERS, {"template": "prompt-eol"}])
+    encoder = built("opt", [*CK, {"template": "prompt-eol"}])
     texts = [f"{text} {number}" for number, text in enumerate([*TEXTS, TEXTS[0]])]
     encoder.encode(texts)
     prefixes = [tokens for tokens, kept in seen if kept]
@@ -220,37 +194,6 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
         6 * shared for shared in prefixes
     )
     assert least <= text_tokens < 1.5 * least
-
-
-def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses():
-    def denoised(layers, prompt):
-        backbone = {
-            "use": "bert",
-            "init": "random",
-            "size": "mini",
-            "vocab_size": 500,
-            "layers": layers,
-        }
-        pooler = {"use": "mask", "denoise": True}
-        table = {
-            "backbone": backbone,
-            "pooler": pooler,
-            "prompt": prompt,
-            "max_length": 24,
-        }
-        return random_encoder(table, (*SENTENCES, *TEXTS)).encode(TEXTS)
-
-    expected = denoised([2], {"template": "prompt-bert"})
-    vectors = denoised("last", {"template": "prompt-bert", "layers": [2]})
-    assert np.array_equal(vectors, expected)
-    assert np.abs(vectors - denoised("last", {"template": "prompt-bert"})).max() > 0.01
-
-
-def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default():
-    vectors = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
-    np.testing.assert_array_equal(
-        vectors, built("opt", {"template": "prompt-eol"}).encode(TEXTS)
-    )
 
 
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
@@ -270,13 +213,12 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
     assert loaded.protocol()["prompt"] == expected
 
 
-@pytest.mark.usefixtures("unchanged_sources")
 def test_the_store_tells_encoders_with_other_prompts_apart():
     more = [
         (CK, {}),
         (CK[::-1], {}),
         (CK[:1], {}),
-        (OWN_LAYERS, {}),
+        (CK, {"layers": [1]}),
     ]
     spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
     assert None not in spaces
@@ -290,10 +232,6 @@ def test_what_takes_one_prompt_refuses_several(tmp_path):
             ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"
         ):
             export_encoder(tmp_path / "e", tmp_path / target, target)
-    built("opt", OWN_LAYERS[0]).save(tmp_path / "layers")
-    for target in ("sentence-transformers", "onnx"):
-        with pytest.raises(ModelError, match=r"the prompt chooses the layers \[-2\]"):
-            export_encoder(tmp_path / "layers", tmp_path / f"{target}-layers", target)
 
 
 def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method():
@@ -305,7 +243,7 @@ def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_met
         encoder = cells[name].encoders["encoder"]
         encoder_layers = encoder.backbone.layer_numbers
         prompts = [
-            (str(prompt.template), prompt.layers or encoder_layers)
+            (str(prompt.template), encoder_layers)
             for prompt in encoder.resolved_prompts
             if prompt is not None
         ]
@@ -337,12 +275,6 @@ prompt = PROMPT
             EVALUATE,
             "there is no template `x`",
         ),
-        (
-            '{ template = "knowledge", layers = [3] }',
-            EVALUATE,
-            "`layers` has 3, the model has .* layers 1 to 2",
-        ),
-        ('{ template = "knowledge", layers = [] }', EVALUATE, "layers"),
         (
             '[{ template = "knowledge" }, { template = "prompt" }]',
             STAGE,

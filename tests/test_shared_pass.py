@@ -56,7 +56,6 @@ POOLERS = {
     "opt, prompt": ["prompt-eol"],
 }
 TEXTS = ["one text", "another, longer text", "a third one"]
-pytestmark = pytest.mark.usefixtures("unchanged_sources")
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-import subprocess
 import sys
 
 import pytest
-from sentbed._registry import computing_code as computing_code_module
-from sentbed._registry.computing_code import computing_code
+from sentbed._registry.computing_code import code_of_package, computing_code
 from sentbed._registry.registry import load_plugins
 
 LOSS = """
@@ -39,7 +37,7 @@ def metadata(name, version, *requires):
 
 @pytest.fixture
 def lab(put, monkeypatch, tmp_path):
-    """A plugin whose distribution is a working copy in git, and distributions that it requires or may use."""
+    """A plugin whose distribution is a working copy, and distributions that it requires or may use."""
     put("lab_loss/__init__.py", LOSS)
     info = "lab_loss-1.0.dist-info"
     put(f"{info}/entry_points.txt", "[sentbed]\nlab-loss = lab_loss\n")
@@ -59,27 +57,14 @@ def lab(put, monkeypatch, tmp_path):
     put("lab_pages-1.0.dist-info/METADATA", metadata("lab-pages", "1.0", "lab-deep"))
     put("lab_numbers-1.0.dist-info/METADATA", metadata("lab-numbers", "1.0"))
     put("lab_deep-1.0.dist-info/METADATA", metadata("lab-deep", "1.0"))
-    put(".gitignore", "__pycache__/\n")
-    git(tmp_path, "init")
-    commit(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     points = importlib.metadata.entry_points(group="sentbed")
     yield load_plugins([point for point in points if point.name == "lab-loss"])
     sys.modules.pop("lab_loss", None)
 
 
-def git(directory, *arguments):
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True)
-
-
-def commit(directory):
-    git(directory, "add", "lab_loss")
-    git(directory, "commit", "--message=x", "--allow-empty")
-
-
 def code_of(plugins):
-    computing_code_module._state_in_git.cache_clear()  # as in another process
+    code_of_package.cache_clear()  # as in another process
     return computing_code([plugins.load("loss", "mine")], plugins)
 
 
@@ -92,20 +77,21 @@ def test_the_code_has_the_versions_of_all_that_computes(lab):
     assert code["numpy"] == importlib.metadata.version("numpy")
 
 
-def test_the_code_of_a_working_copy_has_its_state_in_git(lab, put, tmp_path):
-    committed = code_of(lab)["lab-loss"]
+def test_the_code_of_a_working_copy_has_the_hash_of_its_files(lab, put):
+    first = code_of(lab)["lab-loss"]
+    assert first.startswith("1.0 ")
     put("beside.py", "X = 1\n")
-    commit(tmp_path)
-    assert code_of(lab)["lab-loss"] == committed
+    assert code_of(lab)["lab-loss"] == first
 
-    put("lab_loss/__init__.py", f"{LOSS}# other\n")
+    put("lab_loss/helper.py", "X = 1\n")
     edited = code_of(lab)["lab-loss"]
-    assert edited.startswith(f"{committed} changed ")
-    put("lab_loss/__init__.py", f"{LOSS}# another\n")
-    assert code_of(lab)["lab-loss"] not in (committed, edited)
-    commit(tmp_path)
-    assert " changed" not in code_of(lab)["lab-loss"]
-    assert code_of(lab)["lab-loss"] != committed
+    put("lab_loss/helper.py", "X = 2\n")
+    assert len({first, edited, code_of(lab)["lab-loss"]}) == 3
+
+
+def test_code_of_a_module_that_is_no_file_is_unknown():
+    assert code_of_package("no_such_module") is None
+    assert code_of_package("sys") is None
 
 
 def test_another_version_is_other_code(lab, put):

@@ -17,14 +17,13 @@ TOKENS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_s
 
 @attrs.frozen
 class Text:
-    """A text as a test sees it: its tokens, each an id and whether it is hidden, and the layers it reads."""
+    """A text as a test sees it: its tokens, each an id and whether it is hidden."""
 
     tokens: list[tuple[int, bool]]
-    reading: int = 0
     auxiliary: list[tuple[int, bool]] | None = None
 
 
-TEXT = st.builds(Text, TOKENS, st.integers(0, 3), TOKENS)
+TEXT = st.builds(Text, TOKENS, TOKENS)
 TEXTS = st.lists(TEXT, min_size=1, max_size=6)
 
 
@@ -33,14 +32,12 @@ def token_ids(texts):
     ids = []
     hidden = []
     offsets = [0]
-    readings = []
     prompts = []
     for text in texts:
         for number, is_hidden in text.tokens:
             ids.append(number)
             hidden.append(is_hidden)
         offsets.append(len(ids))
-        readings.append(text.reading)
         if text.auxiliary is not None:
             prompts.append(Text(text.auxiliary))
 
@@ -48,7 +45,6 @@ def token_ids(texts):
         np.array(ids, np.int32),
         np.array(offsets),
         hidden=np.array(hidden),
-        readings=np.array(readings, np.int32),
     )
     if not prompts:
         return encoded
@@ -72,8 +68,7 @@ def texts_of(tokens):
     texts = []
     offsets = tokens.offsets.tolist()
     for start, stop in pairwise(offsets):
-        reading = int(tokens.readings[len(texts)])
-        texts.append(Text(prefix + pairs[start:stop], reading))
+        texts.append(Text(prefix + pairs[start:stop]))
     if tokens.auxiliary is None:
         return texts
     return with_auxiliary(texts, texts_of(tokens.auxiliary))
@@ -109,9 +104,7 @@ def rows_of(batch):
         assert not any(hidden[end:])
 
         row_ids = prefix + ids[:length]
-        tokens = list(zip(row_ids, hidden, strict=False))
-        reading = int(batch.keywords["readings"][row])
-        texts.append(Text(tokens, reading))
+        texts.append(Text(list(zip(row_ids, hidden, strict=False))))
     if batch.auxiliary is None:
         return texts
     return with_auxiliary(texts, rows_of(batch.auxiliary))
@@ -124,17 +117,13 @@ def test_joined_texts_are_those_of_the_parts_with_all_their_fields(parts):
     assert (joined.ids.dtype, joined.offsets.dtype) == (np.int32, np.int64)
 
 
-def test_of_a_part_without_a_field_no_token_is_hidden_and_no_layer_is_chosen():
+def test_of_a_part_without_hidden_tokens_no_token_is_hidden():
     bare = TokenIds(np.array([1, 2], np.int32), np.array([0, 2]))
-    marked = attrs.evolve(
-        bare, hidden=np.array([True, False]), readings=np.array([3], np.int32)
-    )
-    joined = TokenIds.join([bare, marked])
+    joined = TokenIds.join([bare, attrs.evolve(bare, hidden=np.array([True, False]))])
     assert joined.hidden.tolist() == [False, False, True, False]
-    assert joined.readings.tolist() == [0, 3]
 
     joined = TokenIds.join([bare, bare])
-    assert (joined.hidden, joined.readings, joined.auxiliary) == (None, None, None)
+    assert (joined.hidden, joined.auxiliary) == (None, None)
     batch = pad(joined, np.array([0, 1]), PAD)
     assert (batch.attention_mask, batch.auxiliary, batch.keywords) == (None, None, {})
 
@@ -200,7 +189,6 @@ def test_padded_cut_and_widened_texts_keep_their_fields(shared, tails, shares, d
     assert rows_of_wide[:rows] == expected
     for filler in rows_of_wide[rows:]:
         assert filler.tokens[-1] == (PAD, False)
-        assert filler.reading == 0
 
 
 def test_a_widened_batch_has_a_mask_and_a_token_in_every_row():

@@ -24,7 +24,6 @@ ENCODER = """\
 schema = 1
 run = { name = "planted", cache = false }
 runtime = { use = "cpu", precision = "fp32" }
-report = { scatters = false }
 [encoder]
 max_length = 8
 backbone = { use = "bert", init = "random", size = "tiny", vocab_size = 300 }

@@ -25,7 +25,6 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
-from sentbed_evaluators.memory import Memory
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.cuda import Cuda
@@ -223,26 +222,15 @@ def most(call):
     return (torch.cuda.max_memory_reserved() - before) / 2**30, result
 
 
-def test_the_memory_of_the_device_is_a_score():
+def test_the_peak_memory_of_the_device_is_counted():
     encoder = encoder_on(Cuda(), "bert", size="base")
-    weights = (
-        sum(
-            part.numel() * part.element_size()
-            for part in encoder.backbone.module.parameters()
-        )
-        / 2**30
-    )
-    first = {
-        score.metric: score.value
-        for score in encoder.evaluate(Memory(), "encoder").scores
-    }
-    assert weights <= first["device-held"] <= first["device-peak"]
+    weights = 0
+    for part in encoder.backbone.module.parameters():
+        weights += part.numel() * part.element_size()
+    before = encoder.engine.counters()["device_memory_gib"]
+    assert before >= weights / 2**30
     encoder.encode(TEXTS)
-    after = {
-        score.metric: score.value
-        for score in encoder.evaluate(Memory(), "encoder").scores
-    }
-    assert after["device-peak"] > first["device-peak"]
+    assert encoder.engine.counters()["device_memory_gib"] > before
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay():

@@ -53,7 +53,6 @@ from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.decoder import Decoder
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
-from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.mask import Mask
 from sentbed_poolers.mask_mlp import MaskMLP
 from sentbed_poolers.max import Max
@@ -117,7 +116,6 @@ POOLERS: Mapping[str, Pooler] = {
     "max": Max(),
     "weighted-mean": WeightedMean(),
     "mean-first-last": MeanFirstLast(),
-    "latent-attention": LatentAttention(),
     "cls-mlp": ClsMLP(),
     "cls-mlp-train": ClsMLP(mlp_only_train=True),
     "mask": Mask(),

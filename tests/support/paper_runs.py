@@ -111,11 +111,11 @@ def local(table, directory, pairs=SAMPLE):
             settings.append(
                 _geometry(f"evaluate.{i}", evaluate, parallel, f"{pairs}/sts-test.tsv")
             )
-        elif evaluate["use"] == "encoding-cost":
+        elif evaluate["use"] == "encoding-cost" and "texts" in evaluate:
             settings.append(
                 f'evaluate.{i}.texts={{ use = "sts", path = "{pairs}/sts-test.tsv" }}'
             )
-        elif evaluate["use"] != "throughput":
+        elif evaluate["use"] != "encoding-cost":
             kept = {
                 key: evaluate[key]
                 for key in ("encoder", "second", "at")
@@ -197,17 +197,13 @@ def short(table):
                     f"stage.{i}.watch.{j}.with.positives=10",
                 ]
     for i, evaluate in enumerate(table.get("evaluate", ())):
-        if evaluate["use"] == "throughput":
-            few = {
-                "lengths": [16],
-                "batch_sizes": [4],
-                "examples": 4,
-                "repeats": 1,
-                "warmup": 0,
-            }
-            settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
-        elif evaluate["use"] == "encoding-cost":
+        if evaluate["use"] == "encoding-cost":
             settings += [f"evaluate.{i}.sample=4", f"evaluate.{i}.repeats=1"]
+            if "lengths" in evaluate:
+                settings += [
+                    f"evaluate.{i}.lengths=[16]",
+                    f"evaluate.{i}.batch_sizes=[4]",
+                ]
         elif "parallel" in evaluate:
             settings += [f"evaluate.{i}.pairs=40", f"evaluate.{i}.positives=10"]
     return _of_keys_there(table, settings)

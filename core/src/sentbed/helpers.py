@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sentbed._machine_resources import peak_memory, physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import Stop
-    from sentbed._start_time import STARTED
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits, score_text
     from sentbed.protocols.tokens import pad

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from sentbed._recipe.recipe_differences import differences
     from sentbed._registry.computing_code import (
+        code_of_package,
         components_of,
         computing_code,
     )

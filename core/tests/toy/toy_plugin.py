@@ -48,7 +48,6 @@ from sentbed.protocols import (
     ReportSection,
     ResolvedPrompt,
     Runtime,
-    Scatter,
     Schedule,
     Score,
     StepResult,
@@ -557,11 +556,7 @@ class Gap(Evaluator):
         distance = float(np.linalg.norm(left - right))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
-        return Evaluation(
-            (score,),
-            value,
-            (Scatter("gap", "target", "distance", [self.target], [distance]),),
-        )
+        return Evaluation((score,), value)
 
 
 def gap_of(encoder):

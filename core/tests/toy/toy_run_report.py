@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import attrs
-import numpy as np
 from sentbed.protocols import (
     ExpectedRow,
     ReportData,
-    Scatter,
     Score,
     StageCurve,
     Watched,
@@ -136,8 +134,6 @@ def full():
         scores.append(
             geometry_score("STS-B", "uniformity", -1.5 + gain, encoder=encoder)
         )
-    x = np.linspace(0, 5, 2000)
-    points = Scatter("STS-B", "gold score", "cosine", x, np.sin(x))
     return attrs.evolve(
         EMPTY,
         name="full",
@@ -150,7 +146,6 @@ def full():
             ExpectedRow("sts.STS13.spearman", 68.0, 0.5, "table 5", None),
         ),
         stages=(stage(),),
-        scatters=(("encoder@start", points), ("encoder", points)),
     )
 
 
@@ -178,6 +173,5 @@ def hostile():
         ),
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
         stages=(attrs.evolve(curve, metrics={ATTACK: [1.0, 2.0]}, watched=watched),),
-        scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
         warnings=(ATTACK,),
     )

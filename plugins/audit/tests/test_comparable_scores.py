@@ -1,4 +1,4 @@
-"""What may be compared: planted mixtures are found, and a clean folder has no finding."""
+"""What may be compared: planted mixtures are findings, and a clean folder has no finding."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs
     assert result.scores.index[0] == "m0"
     assert result.rank_intervals[0] == (1, 1)
     scores = np.linspace(0.4, 0.6, 10)
-    same = np.tile(scores, (3, 1))
-    intervals = claims(same).rank_intervals
+    equal_rows = np.tile(scores, (3, 1))
+    intervals = claims(equal_rows).rank_intervals
     assert set(intervals) == {(1, 3)}
 
 

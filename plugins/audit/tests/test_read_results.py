@@ -15,13 +15,8 @@ from sentbed.errors import DataError
 from sentbed.protocols import ReportData, Score
 from sentbed.tools import record_json
 from sentbed_audit.read_results import read_results
-from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study.study_record import (
-    CellRecord,
-    RunRecord,
-    StudyRecord,
-    write_study_record,
-)
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed_report.study.study_file import write_study_file
 
 
 def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
@@ -115,14 +110,24 @@ def write_study(directory, scores):
         "mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores
     )
     (run / "report.json").write_text(record_json(data))
-    record = StudyRecord(
-        name="study",
-        axes=(AxisInfo("pooler", ("mean",)),),
-        baseline=None,
-        excluded=(),
-        cells=(CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", ()),)),),
+
+    of_cell = CellRun(
+        "mean",
+        3,
+        evaluations=(),
+        key="key",
     )
-    write_study_record(directory, record)
+    cell = CellInfo("mean", {"pooler": "mean"}, (of_cell,))
+    axis = AxisInfo("pooler", ("mean",))
+    data = StudyData(
+        "study",
+        (axis,),
+        (cell,),
+        baseline=None,
+        seeds=(3,),
+    )
+    write_study_file(directory, data)
+
     (directory / "study.toml").write_text("")
     return run
 

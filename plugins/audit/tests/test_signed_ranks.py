@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 from sentbed_audit.signed_ranks import signed_rank_p_values
@@ -18,7 +18,7 @@ def require_the_p_value_of_scipy(shared):
     assert p_value == pytest.approx(expected, abs=1e-12)
 
 
-@given(SEEDS, st.integers(1, 60))
+@hypothesis.given(SEEDS, st.integers(1, 60))
 def test_a_pair_without_ties_and_zeros_has_the_p_value_of_scipy(seed, tasks):
     generator = np.random.default_rng(seed)
     require_the_p_value_of_scipy(generator.normal(0.3, 1, tasks))
@@ -26,13 +26,13 @@ def test_a_pair_without_ties_and_zeros_has_the_p_value_of_scipy(seed, tasks):
 
 # Up to 13 differences, scipy tries all signs. That takes 0.7 s for 13 of them and a
 # few ms for 6, so that one example has 13, and the drawn ones have fewer or more.
-@given(
+@hypothesis.given(
     SEEDS,
     st.integers(1, 6) | st.integers(14, 60),
     st.integers(0, 5),
     st.sampled_from([3, 30]),
 )
-@example(0, 13, 1, 3)
+@hypothesis.example(0, 13, 1, 3)
 def test_a_pair_with_ties_or_zeros_has_the_p_value_of_scipy(
     seed, tasks, zeros, largest
 ):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
 from pathlib import Path
 
 import attrs
@@ -110,21 +109,6 @@ def test_four_bits_without_their_packages_say_what_to_install(without, package):
     assert "pip install 'sentbed-backbones[qlora]'" in problem
     lora_needs_it = package == "peft"
     assert bool(problems(lora=LoRA())) == lora_needs_it
-
-
-@pytest.mark.parametrize(
-    ("system", "machine", "runs"),
-    [
-        ("Linux", "x86_64", True),
-        ("Darwin", "x86_64", False),
-    ],
-)
-def test_a_machine_without_bitsandbytes_is_named(monkeypatch, system, machine, runs):
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    messages = problems(quantization="nf4")
-    assert bool(messages) is not runs
-    assert all(f"{system} {machine}" in problem for problem in messages)
 
 
 def test_an_adapter_that_is_not_there_is_a_problem(tmp_path):

@@ -402,7 +402,7 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
         directory = save_model(kind)
     backbone = component(model=str(directory))
     message = refusal(backbone, no_texts)
-    expected = f"the model in `{directory}` is a `{kind}`; the backbone `{component.name}` takes "
+    expected = f"the model in `{directory}` is a `{kind}`, which the backbone `{component.name}` does not take; "
     assert message.startswith(expected)
     advice = "choose another model"
     if suitable is not None:
@@ -439,4 +439,4 @@ def test_a_text_with_a_token_beyond_the_models_embeddings_is_refused_and_others_
     with pytest.raises(ModelError, match=message):
         built.tokenizer.encode(["a cat", "a <unused> cat"], 64)
     with pytest.raises(ModelError, match=message):
-        built.tokenizer.encode_marked(["a <unused> cat"], None, None)
+        built.tokenizer.encode_from(["a <unused> cat"], [0])

@@ -28,13 +28,11 @@ def test_layers_in_half_precision_are_averaged_in_fp32():
     # 4097 is no bf16 number, nor is the sum of 4096 and 2.
     class Halves(torch.nn.Module):
         def forward(self, ids, mask):
-            layers = tuple(
-                torch.full((1, 1, 1), value, dtype=torch.bfloat16)
-                for value in (4096.0, 2.0)
-            )
-            return TokenStates(layers[-1], mask, layers)
+            large = torch.full((1, 1, 1), 4096.0, dtype=torch.bfloat16)
+            small = torch.full((1, 1, 1), 2.0, dtype=torch.bfloat16)
+            return TokenStates(small, mask, (large, small))
 
-    states = PoolerStates(Halves(), [(0, 1)], False, None)(torch.tensor([[1]]), None)
+    states = PoolerStates(Halves(), (0, 1), False, None)(torch.tensor([[1]]), None)
     assert states.last_hidden_state.item() == 2049
 
 
@@ -48,7 +46,7 @@ def test_the_mask_state_is_that_of_the_last_mask_token():
         def forward(self, ids, mask):
             return TokenStates(place, mask)
 
-    states = PoolerStates(Places(), [(-1,)], False, 50)(ids, mask)
+    states = PoolerStates(Places(), (-1,), False, 50)(ids, mask)
     assert states.mask_state is not None
     assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]
 
@@ -57,7 +55,7 @@ def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state():
     ids, mask = IDS, MASK
     hidden = torch.zeros_like(ids, dtype=torch.bool)
     hidden[:, 0] = True
-    read = PoolerStates(Given(), [(-1,)], False, None, hides=True)
+    read = PoolerStates(Given(), (-1,), False, None, hides=True)
     states = read(ids, mask, hidden=hidden)
     torch.testing.assert_close(states.last_hidden_state, ids[..., None] + 200.0)
     assert states.attention_mask is not None
@@ -67,28 +65,17 @@ def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state():
     assert whole.tolist() == [[0] + [1] * (ids.shape[1] - 1)] * len(ids)
 
 
-def test_each_row_is_read_in_the_layers_that_it_chooses():
-    ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
-    read = PoolerStates(Given(), [(-1,), (0,), (0, 1)], False, None)
-    states = read(ids, None, readings=torch.tensor([2, 0, 1]))
-    assert states.last_hidden_state[..., 0].tolist() == [[51, 52], [203, 204], [5, 6]]
+@pytest.mark.parametrize(
+    ("layers", "expected"), [((-1,), 201), ((0,), 1), ((0, 1), 51)]
+)
+def test_the_states_are_the_mean_over_the_layers(layers, expected):
+    read = PoolerStates(Given(), layers, False, None)
+    states = read(torch.tensor([[1]]), None)
+    assert states.last_hidden_state.tolist() == [[[expected]]]
     assert states.attention_mask is None
 
 
-@pytest.mark.parametrize(
-    ("readings", "hides", "missing"),
-    [
-        ([(-1,)], True, "`hidden`"),
-        ([(-1,), (0,)], False, "`readings`"),
-        ([(-1,), (0,)], True, "`hidden` and `readings`"),
-    ],
-)
-def test_an_engine_that_drops_a_field_of_the_batch_is_an_error(
-    readings, hides, missing
-):
-    ids, mask = IDS, MASK
-    read = PoolerStates(Given(), readings, False, None, hides=hides)
-    with pytest.raises(
-        ModelError, match=f"called without {missing}; an engine hands over"
-    ):
-        read(ids, mask)
+def test_an_engine_that_drops_the_hidden_tokens_of_a_batch_is_an_error():
+    read = PoolerStates(Given(), (-1,), False, None, hides=True)
+    with pytest.raises(ModelError, match="without `hidden`; an engine hands over"):
+        read(IDS, MASK)

@@ -40,13 +40,14 @@ def folder(
 
 
 def test_a_folder_is_read_as_beir_reads_it(write):
-    collection = read_beir(folder(write), "test", title=True)
+    collection = read_beir(folder(write), "test")
     assert collection.documents == ["Cats They purr.", "Dogs bark.", "no title", ""]
     # In the order of the judgements; q2 has no relevant document, q4 and q5 are not judged.
     assert collection.queries == ["query 3", "query 1"]
     # A negative grade is not relevant; `gone` has a number that no document has.
     assert collection.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
     assert collection.own_documents == [2, -1]
+
     protocol = collection.protocol
     assert (
         protocol["queries_without_judgement"],
@@ -54,22 +55,12 @@ def test_a_folder_is_read_as_beir_reads_it(write):
     ) == (2, 1)
 
     assert (protocol["judgements"], len(protocol["data"])) == (5, 3)
-    assert collection.note.startswith(
-        "1 relevant documents are not in the corpus (the first is `gone`"
-    )
-
-
-def test_titles_can_be_left_out(write):
-    collection = read_beir(folder(write), "test", title=False)
-    assert collection.documents[:2] == ["They purr.", "Dogs bark."]
-    assert collection.protocol["document"] == "text"
 
 
 def test_the_columns_of_the_judgements_go_by_their_names(write):
     judged = "score\tnote\tcorpus-id\tquery-id\r\n1\t\td1\tq1\r\n1\t\td1\tq1\r\n"
-    collection = read_beir(folder(write, judged=judged), "test", title=True)
+    collection = read_beir(folder(write, judged=judged), "test")
     assert (collection.queries, collection.relevant) == (["query 1"], [{0: 1}])
-    assert collection.note == ""
 
 
 @pytest.mark.parametrize(
@@ -84,18 +75,9 @@ def test_the_columns_of_the_judgements_go_by_their_names(write):
             r"`_id` 'q1' occurs a second time.*queries\.jsonl:6$",
         ),
         ({"corpus": ""}, r"the file is empty.*corpus\.jsonl$"),
-        ({"queries": "\n"}, r"the file is empty.*queries\.jsonl$"),
         (
             {"corpus": [{"id": "d1", "text": "x"}]},
             r"`_id`: found None.*corpus\.jsonl:1$",
-        ),
-        (
-            {"corpus": [{"_id": 1, "text": "x"}]},
-            r"`_id`: found 1 .*corpus\.jsonl:1$",
-        ),
-        (
-            {"corpus": [{"_id": "d1", "title": "x"}]},
-            r"`text`: found None.*corpus\.jsonl:1$",
         ),
         (
             {"corpus": [{"_id": "d1", "text": None}]},
@@ -105,41 +87,11 @@ def test_the_columns_of_the_judgements_go_by_their_names(write):
             {"corpus": [{"_id": "d1", "text": "x", "title": 3}]},
             r"`title`: found 3 .*corpus\.jsonl:1$",
         ),
-        (
-            {"corpus": lines(CORPUS[:1]) + '{"_id": "d2", "te'},
-            r"not valid JSON.*corpus\.jsonl:2$",
-        ),
-        (
-            {"corpus": b'{"_id": "d1", "text": "\xe9"}\n'},
-            r"byte 0xe9.*corpus\.jsonl:1$",
-        ),
         ({"judged": HEADER + "q9\td1\t1\n"}, r"query `q9` is not in.*test\.tsv$"),
-        ({"judged": HEADER}, r"no rows of data.*test\.tsv$"),
-        ({"judged": ""}, r"no column `query-id`.*test\.tsv:1$"),
-        (
-            {"judged": "q1\td1\t1\n"},
-            r"no column `query-id`.*test\.tsv:1$",
-        ),
-        (
-            {"judged": HEADER.replace("score", "rel") + "q1\td1\t1\n"},
-            r"no column `score`.*test\.tsv:1$",
-        ),
-        ({"judged": HEADER + "q1\td1\n"}, r"2 field\(s\); expected 3.*test\.tsv:2$"),
+        ({"judged": "q1\td1\t1\n"}, r"no column `query-id`.*test\.tsv:1$"),
         (
             {"judged": HEADER + "q1\td1\t0.5\n"},
             r"the score is '0\.5', but grades are whole.*test\.tsv:2$",
-        ),
-        (
-            {"judged": HEADER + "q1\td1\t1_0\n"},
-            r"`score`: found '1_0'.*test\.tsv:2$",
-        ),
-        (
-            {"judged": HEADER + "q1\td1\t1\nq1\td1\t2\n"},
-            r"grade 2 for query `q1` here and 1.*test\.tsv:3$",
-        ),
-        (
-            {"judged": (HEADER + "q1\td\xe9\t1\n").encode("latin-1")},
-            r"byte 0xe9.*test\.tsv:2$",
         ),
         (
             {"judged": HEADER + "q1\tgone\t1\n"},
@@ -153,15 +105,17 @@ def test_the_columns_of_the_judgements_go_by_their_names(write):
 )
 def test_what_cannot_be_used_is_an_error_with_file_and_line(changed, problem, write):
     with pytest.raises(DataError, match=problem):
-        read_beir(folder(write, **changed), "test", title=True)
+        read_beir(folder(write, **changed), "test")
 
 
 def test_missing_files_are_named_with_the_splits_that_are_there(write, tmp_path):
     there = folder(write)
     assert list(problems(there, "test")) == []
+
     (split,) = problems(there, "tets")
     assert "has no `qrels/tets.tsv`" in split
     assert "Did you mean `test`?" in split
+
     corpus, queries, judged = problems(tmp_path, "test")
     assert "has no `corpus.jsonl`" in corpus
     assert "has no `queries.jsonl`" in queries

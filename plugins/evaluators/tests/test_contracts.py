@@ -71,13 +71,11 @@ def examples(write, tmp_path):
             "paradigms": ["single"], "tasks": ["MR"], "data_dir": str(tmp_path / "downstream"),
         },
         "mteb": {"tasks": ["STSBenchmark"]},
-        "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
-        "memory": {},
         "encoding-cost": {"texts": {"use": "sts", "path": sts}, "sample": 5, "repeats": 1},
     }  # fmt: skip
 
 
-ELSEWHERE = ("sentbench", "mteb", "throughput", "memory", "encoding-cost")
+ELSEWHERE = ("sentbench", "mteb", "encoding-cost")
 """Evaluators that need six collections, a download or an engine. Each has tests of its own."""
 OTHERS = []
 WITH_OWN_TESTS = []

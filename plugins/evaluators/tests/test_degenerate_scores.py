@@ -70,24 +70,16 @@ def test_geometry_of_collapsed_vectors_says_so(squared, tmp_path, table_encoder)
         return (1 + squared * plain(texts)).astype(np.float32)
 
     evaluator = Geometry(path=FilePath(str(path)))
-    assert not any(
-        score.degenerate for score in evaluator.prepare().evaluate(encoder).scores
-    )
+    for score in evaluator.prepare().evaluate(encoder).scores:
+        assert not score.degenerate
+
     encoder.encode = near
-    scores = evaluator.prepare().evaluate(encoder).scores
-    assert {score.degenerate.partition(":")[0] for score in scores} == {
-        "the vectors have collapsed"
-    }
+    for score in evaluator.prepare().evaluate(encoder).scores:
+        assert score.degenerate.startswith("the vectors have collapsed:")
+
     spread_out = attrs.evolve(evaluator, measures=("alignment", "anisotropy"))
-    degenerate = {
-        score.metric: bool(score.degenerate)
-        for score in spread_out.prepare().evaluate(encoder).scores
-    }
-    assert degenerate == {
-        "alignment": True,
-        "anisotropy": False,
-        "top-singular-share": False,
-    }
+    for score in spread_out.prepare().evaluate(encoder).scores:
+        assert bool(score.degenerate) == (score.metric == "alignment")
 
 
 def test_vectors_that_are_close_rank_and_equal_ones_do_not():
@@ -95,6 +87,7 @@ def test_vectors_that_are_close_rank_and_equal_ones_do_not():
     close = (1 + 1e-2 * rng.normal(size=(40, 16))).astype(np.float32)
     assert collapsed(close)
     assert equal_vectors(close) == equal_cosines(cosines(close[:20], close[20:])) == ""
+
     equal = (1 + 1e-7 * rng.normal(size=(40, 16))).astype(np.float32)
     assert equal_vectors(equal)
     assert equal_cosines(cosines(equal[:20], equal[20:]))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import attrs
 import numpy as np
 import pytest
 import toy_plugin
-from sentbed import RunError, build_encoder
+from sentbed import DataError, RunError, build_encoder
 from sentbed.protocols import PlacedEncoder, TextEncoder, TokenBatch
 from sentbed_evaluators import encoding_cost
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
-from sentbed_evaluators.throughput import Throughput
+from sentbed_evaluators.texts_of_length import MOST, SHORTEST, WORDS, texts_of
 
 PREFIX = np.array([7, 8, 9, 9, 9])
 
@@ -33,12 +35,11 @@ class Lengths(PlacedEncoder):
 
 @attrs.define
 class Batches(TextEncoder):
-    """Hands the same batches over, whatever the texts are."""
+    """Hands the same batches over, whatever the texts are, and notes the texts with their `max_length`."""
 
     batches: tuple[TokenBatch, ...]
     placed: PlacedEncoder = attrs.field(factory=Lengths)
-    calls: list[list[str]] = attrs.field(factory=list)
-    steps: list[tuple[str, int, int]] = attrs.field(factory=list)
+    calls: list[tuple[list[str], int | None]] = attrs.field(factory=list)
 
     @property
     def machine(self):
@@ -48,12 +49,9 @@ class Batches(TextEncoder):
     def unwrapped(self):
         return self
 
-    def encode(self, texts, task=None):
-        self.calls.append(list(texts))
+    def encode(self, texts, task=None, max_length=None):
+        self.calls.append((list(texts), max_length))
         return np.concatenate(list(self.placed.encode_batches(self.batches)))
-
-    def progress(self, what, done, total):
-        self.steps.append((what, done, total))
 
 
 def batch(lengths, prefix=None):
@@ -69,6 +67,20 @@ def pairs(write):
     return STS(
         str(write("p.tsv", "sentence1\tsentence2\tscore\nd\tb\t1\na\tb\t2\nc\ta\t3\n"))
     )
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Sets the seconds of the timed passes, on the clock and of the processor."""
+
+    def set_clock(name, seconds):
+        readings = []
+        for of_pass in seconds:
+            readings += [100.0, 100.0 + of_pass]
+        upcoming = iter(readings)
+        monkeypatch.setattr(encoding_cost.time, name, lambda: next(upcoming))
+
+    return set_clock
 
 
 def values(scores):
@@ -91,29 +103,16 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs):
     assert scores.keys().isdisjoint({"operations", "memory", "parameters"})
 
 
-def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
-    pairs, monkeypatch
-):
-    def clock(*passes):
-        readings = iter(
-            [reading for seconds in passes for reading in (100.0, 100.0 + seconds)]
-        )
-
-        return lambda: next(readings)
-
-    monkeypatch.setattr(encoding_cost.time, "perf_counter", clock(3, 2, 5))
-    monkeypatch.setattr(encoding_cost.time, "process_time", clock(4, 6, 1))
+def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(pairs, clock):
+    clock("perf_counter", [3, 2, 5])
+    clock("process_time", [4, 6, 1])
     encoder = Batches((batch([2, 2, 2, 2]),))
     evaluation = EncodingCost(pairs).prepare().evaluate(encoder)
     scores = values(evaluation.scores)
-    assert (scores["seconds"], scores["processor-seconds"]) == (
-        2 * 1000 / 4,
-        1 * 1000 / 4,
-    )
-
+    assert scores["seconds"] == 2 * 1000 / 4
+    assert scores["processor-seconds"] == 1 * 1000 / 4
     assert evaluation.primary == -scores["seconds"]
     assert len(encoder.calls) == 1 + 3
-    assert encoder.steps == [("encoding-cost", done, 5) for done in range(1, 6)]
 
 
 def test_every_timed_pass_computes_the_prefix_anew(pairs):
@@ -127,20 +126,13 @@ def test_every_timed_pass_computes_the_prefix_anew(pairs):
 
 
 def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
-    scores = (
-        EncodingCost(pairs, repeats=1)
-        .prepare()
-        .evaluate(Batches((batch([2, 2, 2, 2]),)))
-        .scores
-    )
-
+    encoder = Batches((batch([2, 2, 2, 2]),))
+    scores = EncodingCost(pairs, repeats=1).prepare().evaluate(encoder).scores
     assert {(score.axis, score.direction) for score in scores} == {("cost", "lower")}
-    assert [score.task for score in scores if "machine" in score.protocol] == [
-        "processor-seconds",
-        "seconds",
-    ]
-
     assert {score.protocol["sample"] for score in scores} == {4}
+    for score in scores:
+        is_time = score.task in ("seconds", "processor-seconds")
+        assert ("machine" in score.protocol) == is_time
 
 
 @pytest.mark.parametrize(
@@ -149,23 +141,132 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs):
 )
 def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs, sample, texts):
     encoder = Batches((batch([1] * len(texts)),))
-    prepared = EncodingCost(pairs, sample, repeats=1).prepare()
+    prepared = EncodingCost(pairs, sample=sample, repeats=1).prepare()
     prepared.evaluate(encoder)
-    assert encoder.calls == [texts, texts]
+    assert encoder.calls == [(texts, None)] * 2
     assert list(prepared.texts()) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("evaluator", [EncodingCost, lambda _: Throughput()])
-def test_an_encoder_that_cannot_be_measured_is_refused(evaluator, pairs, encoder):
+def test_texts_a_second_are_those_of_the_fastest_pass_after_an_untimed_one(clock):
+    clock("perf_counter", [2, 1, 10, 4, 5, 8])
+    encoder = Batches((batch([1]),))
+    evaluation = EncodingCost(lengths=(16, 32), sample=20).prepare().evaluate(encoder)
+    scores = []
+    for score in evaluation.scores:
+        scores.append((score.task, score.metric, score.value))
+    assert scores == [
+        ("length-16", "examples/s", 20 / 1),
+        ("length-32", "examples/s", 20 / 4),
+    ]
+    assert evaluation.primary == 20
+    assert len(encoder.calls) == 2 * (1 + 3)
+
+
+def test_each_length_and_batch_has_a_score_of_different_texts_of_that_length():
+    encoder = Batches((batch([1]),))
+    cost = EncodingCost(lengths=(16, 24), batch_sizes=(3, 8), sample=8, repeats=1)
+    scores = cost.prepare().evaluate(encoder).scores
+    assert list(values(scores)) == [
+        "length-16-batch-3",
+        "length-16-batch-8",
+        "length-24-batch-3",
+        "length-24-batch-8",
+    ]
+
+    sizes = []
+    for texts, length in encoder.calls:
+        sizes.append(len(texts))
+        for text in texts:
+            assert len(text.split()) == length
+    assert sizes == 2 * [3, 3, 2, 3, 3, 2, 8, 8]
+
+    whole = encoder.calls[6][0]
+    assert len(set(whole)) == 8
+
+    first, second, third = encoder.calls[:3]
+    assert [*first[0], *second[0], *third[0]] == whole
+
+    protocol = dict(scores[0].protocol)
+    assert "tokenising is timed" in protocol.pop("text")
+    assert protocol == {
+        "id": "encoding-cost",
+        "length": 16,
+        "batch": 3,
+        "sample": 8,
+        "repeats": 1,
+        "machine": encoder.machine,
+    }
+
+
+def test_texts_differ_in_their_first_word_and_within_the_shortest_cut():
+    texts = texts_of(5000, SHORTEST)
+    for first, second in itertools.pairwise(texts):
+        assert first.split()[0] != second.split()[0]
+
+    # Even where each byte is a token, and one more ends the text.
+    cut = set()
+    for text in texts:
+        cut.add(text[: SHORTEST - 1])
+    assert len(cut) == 5000
+    assert len(set(WORDS)) == len(WORDS)
+
+
+def test_what_a_tokenizer_is_trained_on_has_every_word():
+    words = set()
+    for text in EncodingCost(lengths=(16,)).prepare().texts():
+        words.update(text.split())
+    assert words == set(WORDS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lengths": (SHORTEST - 1,)},
+        {"batch_sizes": (0,)},
+        {"sample": 0},
+        {"sample": MOST + 1},
+        {"repeats": 0},
+    ],
+)
+def test_a_field_out_of_range_is_refused(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        EncodingCost(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({}, "expected either `texts`"),
+        ({"lengths": (16, 16)}, r"`lengths` is \[16, 16\]; name each number once"),
+        (
+            {"lengths": (16,), "batch_sizes": (1, 8, 8)},
+            r"`batch_sizes` is \[1, 8, 8\]; name each number once",
+        ),
+    ],
+)
+def test_wrong_choices_of_texts_are_problems(settings, problem):
+    with pytest.raises(DataError, match=problem):
+        EncodingCost(**settings).prepare()
+
+
+def test_texts_and_lengths_exclude_each_other(pairs):
+    (problem,) = EncodingCost(pairs, lengths=(16,)).check()
+    assert "expected either `texts`" in problem
+    (problem,) = EncodingCost(pairs, batch_sizes=(4,)).check()
+    assert "`batch_sizes` is for `lengths`" in problem
+
+
+@pytest.mark.parametrize("lengths", [(), (16,)])
+def test_an_encoder_that_cannot_be_measured_is_refused(lengths, pairs, encoder):
+    texts = None if lengths else pairs
     with pytest.raises(RunError, match="cannot be measured; measure an encoder of a"):
-        evaluator(pairs).prepare().evaluate(encoder)
+        EncodingCost(texts, lengths=lengths).prepare().evaluate(encoder)
 
 
-def test_an_evaluator_without_lists_or_texts_is_refused(
-    write,
-):
-    with pytest.raises(RunError, match="`throughput`, which drives the encoder itself"):
-        EncodingCost(Throughput()).prepare()
+def test_an_evaluator_without_lists_is_refused():
+    inner = EncodingCost(lengths=(16,))
+    with pytest.raises(RunError, match="which drives the encoder itself"):
+        EncodingCost(inner).prepare()
 
 
 def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(pairs, tmp_path):

@@ -100,10 +100,9 @@ def local(monkeypatch):
 
         def load_data(self, **_):
             parts = {"en": PAIRS[:4], "de": PAIRS[2:]}
-            self.dataset = {
-                name: datasets.DatasetDict(test=sts_data(rows))
-                for name, rows in parts.items()
-            }
+            self.dataset = {}
+            for name, rows in parts.items():
+                self.dataset[name] = datasets.DatasetDict(test=sts_data(rows))
             self.data_loaded = True
 
     class Search(AbsTaskRetrieval):
@@ -175,12 +174,14 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(local, encoder, wr
     ours = evaluate(STS(path=str(path)), encoder)
     result = evaluate(named("Pairs"), encoder)
     assert result.primary == pytest.approx(ours.primary, abs=1e-6)
+
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == (
         "Pairs",
         "cosine_spearman",
         result.primary,
     )
+
     expected = {
         "id": "mteb",
         "type": "STS",
@@ -221,12 +222,12 @@ def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
 def test_tasks_keep_their_order_and_are_averaged(local, table_encoder):
     result = evaluate(named("Search", "Pairs"), table_encoder(TABLE, width=2))
     search = 100 * (1 + 1 / math.log2(3)) / 2
-    names = [(score.task, score.metric) for score in result.scores]
-    assert names == [
+    assert list(values_of(result.scores)) == [
         ("Search", "ndcg_at_10"),
         ("Pairs", "cosine_spearman"),
         ("AVG", "main_score"),
     ]
+
     first, second, average = result.scores
     assert first.value == pytest.approx(search, abs=1e-3)  # mteb rounds to five places
     assert (
@@ -245,9 +246,11 @@ def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     scores = evaluate(named("Languages"), encoder).scores
     values = values_of(scores)
     assert list(values) == [
-        ("Languages", name)
-        for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
+        ("Languages", "cosine_spearman"),
+        ("Languages", "cosine_spearman-en"),
+        ("Languages", "cosine_spearman-de"),
     ]
+
     whole, english, german = values.values()
     assert whole == pytest.approx((english + german) / 2)
     assert scores[0].protocol["subset"] == ["en", "de"]
@@ -257,6 +260,7 @@ def test_subsets_and_splits_have_scores_of_their_own(local, encoder):
     assert values_of(evaluate(named("Languages", subsets=("en",)), encoder).scores) == {
         ("Languages", "cosine_spearman"): english
     }
+
     (dev,) = evaluate(named("Pairs", splits=("dev",)), encoder).scores
     assert (dev.value, dev.protocol["split"]) == (english, "dev")
 
@@ -318,8 +322,10 @@ def test_an_encoder_is_a_model_that_mteb_itself_evaluates(local, encoder, tmp_pa
 
     model = as_mteb_model(encoder, "me/hash")
     assert isinstance(model, mteb.EncoderProtocol)
+
     meta = model.mteb_model_meta
     assert (meta.name, meta.similarity_fn_name) == ("me/hash", "cosine")
+
     encoder.calls.clear()
     cache = mteb.ResultCache(tmp_path)
     result = mteb.evaluate(
@@ -344,6 +350,7 @@ def test_an_encoder_that_cannot_be_identified_shares_its_revision_with_nothing(
     first = as_mteb_model(encoder)
     second = as_mteb_model(encoder)
     assert first.mteb_model_meta.revision != second.mteb_model_meta.revision
+
     with pytest.raises(DataError, match="`OWNER/NAME`"):
         as_mteb_model(encoder, "hash")
 

@@ -37,7 +37,7 @@ def test_scores_equal_those_of_known_cosines(write, table_encoder):
     )
     assert result.primary == spearman.value
     assert len(encoder.calls) == 1
-    np.testing.assert_allclose(result.scatters[0].y, cosines, atol=1e-6)
+    np.testing.assert_allclose(spearman.items.y, cosines, atol=1e-6)
     assert pearson.protocol["correlation"] == "pearson"
     assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(
         spearman.protocol
@@ -124,7 +124,7 @@ def test_a_second_encoder_encodes_the_second_sentences(write, table_encoder):
     encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
     result = evaluate(STS(path=str(path)), encoder, encoder.second)
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["x", "y"]])
-    np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
+    np.testing.assert_allclose(result.scores[0].items.y, [0.6, -0.6], atol=1e-6)
 
 
 def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write, encoder):

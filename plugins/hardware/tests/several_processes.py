@@ -76,13 +76,10 @@ class Stack(torch.nn.Module):
         input_ids,
         attention_mask,
         hidden=None,
-        readings=None,
     ):
         states = self.words(input_ids)
         for layer in self.layers:
             states = layer(states)
-        if readings is not None:
-            states = states * (1 + readings[:, None, None])
         if hidden is not None:
             shown = (~hidden).long()
             attention_mask = shown if attention_mask is None else attention_mask * shown
@@ -266,15 +263,14 @@ def padded(rows):
 
 
 def with_fields(tokens):
-    """Hide every second token but the last of each text, and let texts choose layers in turn."""
+    """Hide every second token but the last of each text."""
     hidden = np.arange(len(tokens.ids)) % 2 == 0
     hidden[tokens.offsets[1:] - 1] = False
-    readings = np.arange(len(tokens), dtype=np.int32) % 3
-    return attrs.evolve(tokens, hidden=hidden, readings=readings)
+    return attrs.evolve(tokens, hidden=hidden)
 
 
 def fields(engine):
-    """Vectors and gradients of texts with hidden tokens and layers of their own."""
+    """Vectors and gradients of texts with hidden tokens."""
     columns = {}
     for name, tokens in batch(5).items():
         columns[name] = with_fields(tokens)

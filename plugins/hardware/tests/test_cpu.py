@@ -20,16 +20,6 @@ def test_bf16_without_instructions_is_refused_with_what_to_do(processor):
     assert torch.get_num_threads() == threads
 
 
-def test_int8_is_refused_with_the_runtime_that_has_it():
-    (problem,) = Cpu(precision="int8").check()
-    assert problem == (
-        "the runtime `cpu` does not compute in int8; encode with "
-        '`runtime = { use = "openvino", precision = "int8" }` of sentbed-openvino'
-    )
-    with pytest.raises(RuntimeUnavailableError, match="does not compute in int8"):
-        Cpu(precision="int8").build()
-
-
 BF16 = torch.bfloat16, "bf16"
 FP32 = torch.float32, "fp32"
 

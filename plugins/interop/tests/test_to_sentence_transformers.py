@@ -252,12 +252,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
         {"pooler": {"use": "mask"}},
         "it reads the state of the mask token",
     ),
-    "latents": (
-        "bert",
-        {},
-        {"pooler": {"use": "latent-attention"}},
-        "it has layers of its own",
-    ),
     "averaged": (
         "bert",
         {"layers": "last-two"},

@@ -7,7 +7,6 @@ import torch
 from sentbed.protocols import TokenStates
 from sentbed_poolers import poolers
 from sentbed_poolers.cls_mlp import ClsMLP
-from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_testing import offered
 
@@ -24,7 +23,6 @@ def poolers_of_tokens():
             defaults.append(pooler)
     other_forms = [
         ClsMLP(mlp_only_train=True),
-        LatentAttention(latents=16, heads=2),
         MeanFirstLast(first="layer-1"),
     ]
     return defaults + other_forms

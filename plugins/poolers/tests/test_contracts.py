@@ -7,7 +7,6 @@ import sentbed_poolers
 from sentbed.tools import component_of
 from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.embed_filter import EmbedFilter
-from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.maxsim import MaxSim
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
@@ -21,8 +20,6 @@ from sentbed_testing import (
 )
 
 OTHER_POOLERS = [
-    LatentAttention(latents=16, heads=2),
-    LatentAttention(latents=4, heads=3, head_width=5),
     ClsMLP(mlp_only_train=True),
     MeanFirstLast(first="layer-1"),
 ]
@@ -30,7 +27,7 @@ SHOWN = Demonstration("A jockey riding a horse.", "Equestrian")
 PROMPTS = [
     TemplatePrompt("prompt-bert"),
     TemplatePrompt("prompt-eol", normalizer="prompt-eol", demonstration=SHOWN),
-    TemplatePrompt("echo", layers=(-2,)),
+    TemplatePrompt("echo"),
     TemplatePrompt("{instruction}: {text}"),
 ]
 FILTERS = [

@@ -102,11 +102,6 @@ class Parts:
 
     backbone: Any
     head: Head
-    readings: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def backbones(self):
-        return (self.backbone, *map(self.backbone.reading, self.readings))
 
 
 @attrs.frozen
@@ -114,15 +109,10 @@ class Model:
     predicts: bool
     name: str = "causal"
 
-    def reading(self, layers):
-        return attrs.evolve(self, predicts=layers == (-1,))
-
 
 def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused():
     assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
     (misfit,) = EmbedFilter().misfits(Parts(Model(False), Head()))
     assert "the backbone `causal` has none with these settings" in misfit
-    (misfit,) = EmbedFilter().misfits(Parts(Model(True), Head(), ((-2,),)))
-    assert "or reads other layers than the last" in misfit
     (misfit,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))
     assert misfit.endswith("take `projection` out")

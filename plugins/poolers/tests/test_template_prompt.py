@@ -257,8 +257,8 @@ def test_parts_of_a_prompt_need_a_template(prompt, what):
 def test_fields_that_contradict_each_other_are_a_problem(fields, problem):
     problems = list(TemplatePrompt(**fields).check())
     assert len(problems) == (problem is not None)
-    for found in problems:
-        assert found.startswith(problem)
+    for message in problems:
+        assert message.startswith(problem)
 
 
 # --- demonstrations ----------------------------------------------------------------------------------------

@@ -8,12 +8,8 @@ import tomli_w
 from sentbed._run.report_json import record_json
 from sentbed.protocols import ReportData, Score
 from sentbed_report.score_items import keep_items
-from sentbed_report.study.study_record import (
-    CellRecord,
-    RunRecord,
-    StudyRecord,
-    write_study_record,
-)
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_file import write_study_file
 from toy_study import hits
 
 
@@ -87,6 +83,7 @@ def write_study(tmp_path, run_of):
         for labels, share in zip(
             product(*(axis.labels for axis in axes)), shares, strict=True
         ):
+            cell = ", ".join(labels)
             runs = []
             for seed in seeds:
                 directory = f"{'-'.join(labels)}-{seed}"
@@ -97,17 +94,17 @@ def write_study(tmp_path, run_of):
                     f"{name}.{directory}",
                     use=labels[0],
                 )
-                runs.append(RunRecord(seed, directory, ()))
+                runs.append(CellRun(cell, seed, evaluations=(), key=directory))
             of_axes = dict(zip(names, labels, strict=True))
-            cells.append(CellRecord(", ".join(labels), of_axes, (), tuple(runs)))
-        record = StudyRecord(
-            name=name,
-            axes=tuple(axes),
-            baseline=baseline,
-            excluded=(),
-            cells=tuple(cells),
+            cells.append(CellInfo(cell, of_axes, tuple(runs)))
+        study = StudyData(
+            name,
+            tuple(axes),
+            tuple(cells),
+            baseline,
+            seeds,
         )
-        write_study_record(place, record)
+        write_study_file(place, study)
         (place / "study.toml").write_text("")
         return place
 

@@ -11,8 +11,9 @@ import pytest
 from page_elements import Elements
 from scipy import stats
 from sentbed.errors import RunError
-from sentbed.protocols import ExpectedRow, Items, ReportSection, Scatter
+from sentbed.protocols import ExpectedRow, Items, ReportSection
 from sentbed_common import item_score
+from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import number
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, page_html
@@ -64,8 +65,8 @@ def test_a_page_has_each_section_that_has_something_and_all_figures():
 
     text = page_html(run_page(full()))
 
-    # Validation, loss, learning rate, a scatter plot an encoder, a plane.
-    assert text.count("<img ") == text.count("<figure>") == 6
+    # Validation, loss, learning rate, a plane.
+    assert text.count("<img ") == text.count("<figure>") == 4
     # The same run gives the same page, which loads nothing.
     assert page_html(run_page(full())) == text
 
@@ -100,10 +101,13 @@ def test_no_text_of_markdown_is_read_as_markup():
         width = pipes
 
 
-def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path):
-    points = Scatter("t", "x", "y", [1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="same size"):
-        write_report(tmp_path, attrs.evolve(full(), scatters=(("encoder", points),)))
+def test_the_numbers_are_on_disk_when_a_figure_fails(tmp_path, monkeypatch):
+    def fail(plot):
+        raise ValueError("cannot be drawn")
+
+    monkeypatch.setattr(Plot, "address", fail)
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        write_report(tmp_path, full())
 
     assert "| STS12 |" in (tmp_path / "report.md").read_text()
 

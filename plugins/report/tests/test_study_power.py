@@ -59,7 +59,7 @@ def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(
     for seeds in (3, 10):
         least = TTestPower().solve_power(None, seeds, 0.05, 0.9)
         # Twice the spread, twice the difference.
-        assert smallest_difference(Spread(2.0), seeds, 0.9) == pytest.approx(
+        assert smallest_difference(Spread(2.0), seeds, power=0.9) == pytest.approx(
             2 * least, rel=1e-4
         )
 
@@ -91,9 +91,8 @@ def test_the_seeds_needed_are_just_enough(spread):
 
 def test_the_smallest_difference_has_just_that_power():
     spread = Spread(0.5, 0.2, 100)
-    least = smallest_difference(spread, 3, 0.9, comparisons=4)
-    for level, comparisons in ((0.05, 4), (0.0125, 1)):
-        assert power_of(spread, least, 3, level, comparisons) == pytest.approx(0.9)
+    least = smallest_difference(spread, 3, 0.0125, 0.9)
+    assert power_of(spread, least, 3, 0.0125) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(

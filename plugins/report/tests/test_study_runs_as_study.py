@@ -57,20 +57,13 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
             runs_as_study([first_run, broken])
 
 
-# --- the command -------------------------------------------------------------------------------------------
-
-
-# --- studies -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def study_in(write_study):
     """Write a study of two cells under two seeds, the second one the baseline."""
 
-    def write(name, shares=(0.5, 0.8)):
-        return write_study(
-            name, [AxisInfo("pooler", ("first", "mean"))], shares, (1, 2), "mean"
-        )
+    def write(name):
+        pooler = AxisInfo("pooler", ("first", "mean"))
+        return write_study(name, [pooler], (0.5, 0.8), (1, 2), "mean")
 
     return write
 
@@ -91,33 +84,9 @@ def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in):
     )
 
 
-def test_studies_and_runs_stand_in_one_table(study_in, run_of, tmp_path):
-    first, second = study_in("one"), study_in("two", (0.6, 0.7))
-    alone = run_of("alone", 0.9, seed=2, use="last")
-    study = runs_as_study([first, alone, second], tmp_path)
-    names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
-    assert ([cell.name for cell in study.cells], study.baseline, study.axes) == (
-        names,
-        "one: mean",
-        (),
-    )
-    assert study.cells[0].runs[0].directory == Path("one/runs/first-1")
-    # A run that comes first is the baseline.
-    assert runs_as_study([alone, first], tmp_path).baseline == "alone"
-    assert study.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
-    text = invoke("compare", first, alone, second).output
-    assert "alone (1 seed)" in text
-    out = tmp_path / "out"
-    result = invoke("compare", first, second, "--out", out)
-    assert result.exit_code == 0, result.output
-    document = json.loads((out / "results.json").read_text())
-    assert document["cells"][3]["runs"][1]["directory"] == "../two/runs/mean-2"
-
-
-def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in):
-    place, other = study_in("one"), study_in("two")
-    assert "is given twice" in invoke("compare", place, place).output
-    for manifest in place.parent.glob("*/runs/*/manifest.json"):
-        manifest.unlink()
-
-    assert "no run of these studies has begun" in invoke("compare", place, other).output
+def test_a_study_beside_others_is_refused(study_in, run_of):
+    place = study_in("one")
+    for others in ([place], [study_in("two")], [run_of("alone")]):
+        result = invoke("compare", place, *others)
+        assert result.exit_code == 1
+        assert "is a study, whose cells are compared with each other" in result.output

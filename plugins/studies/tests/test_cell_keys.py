@@ -79,7 +79,6 @@ def test_what_decides_a_score_decides_the_key(override, key):
         (RECIPE, "run.cache=false"),
         (RECIPE, "run.allow_overlap=true"),
         (RECIPE, "checkpoint.every=3"),
-        (RECIPE, "report.scatters=false"),
         (RECIPE, "expected.gap.value=1.0", "expected.gap.tolerance=1.0"),
         # A default that is written out.
         (RECIPE, "stage.pull.max_grad_norm=1.0"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from functools import partial
 from typing import ClassVar
 
@@ -21,7 +20,6 @@ from sentbed.protocols import (
 )
 from sentbed.tools import run_in
 from sentbed_common import fingerprint_of
-from sentbed_common import source_code_hashes as sources
 from sentbed_studies.shared_forward_passes import (
     SharedCache,
     SharedPass,
@@ -80,7 +78,6 @@ class Several(PlacedEncoder):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     quicken(monkeypatch)
-    monkeypatch.setattr(sources, "STARTED", math.inf)
     monkeypatch.setattr(Several, "passes", [])
     monkeypatch.setattr(
         Placed, "beside", lambda self, others: Several([self, *others]), raising=False

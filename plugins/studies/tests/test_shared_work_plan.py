@@ -37,12 +37,13 @@ def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
     make,
 ):
     _, work = make(LATE)
-    assert [names(prefix) for prefix in work.shared_stages] == [["pairs"]] * 2
+    assert list(map(names, work.shared_stages)) == [["pairs"]] * 2
     assert [cells_of(work, prefix) for prefix in work.shared_stages] == [
         ("0.5, seed 1", "0.25, seed 1"),
         ("0.5, seed 2", "0.25, seed 2"),
     ]
-    assert all(task.above in work.shared_stages for task in work.tasks)
+    for task in work.tasks:
+        assert task.above in work.shared_stages
     assert {
         task.above.recipe.run.seed == task.run.seed for task in work.tasks if task.above
     } == {True}
@@ -51,7 +52,9 @@ def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
 def test_cells_that_differ_in_the_first_stage_share_nothing(make):
     _, work = make(EARLY)
     assert work.shared_stages == []
-    assert [task.above for task in work.tasks] == [None] * 4
+    assert len(work.tasks) == 4
+    for task in work.tasks:
+        assert task.above is None
 
 
 AGAIN = """[study.axes.end]
@@ -88,7 +91,8 @@ values = [0.5, 0.25]
     assert all(
         prefix.above in work.shared_stages[:2] for prefix in work.shared_stages[2:]
     )
-    assert all(len([*task.before]) == 2 for task in work.tasks)
+    for task in work.tasks:
+        assert len([*task.before]) == 2
 
 
 def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
@@ -99,13 +103,14 @@ def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
     assert work.shared_stages == []
     monkeypatch.setattr(Characters, "from_files", True)
     _, work = make(axes)
-    assert [names(prefix) for prefix in work.shared_stages] == [["pairs"]] * 2
+    assert list(map(names, work.shared_stages)) == [["pairs"]] * 2
 
 
 def test_nothing_is_shared_where_nobody_wants_it(make):
     _, work = make(LATE, share=False)
     assert work.shared_stages == []
-    assert all(len(bundle.tasks) == 1 for bundle in work.bundles)
+    for bundle in work.bundles:
+        assert len(bundle.tasks) == 1
 
 
 def test_the_work_of_some_cells_has_the_stages_that_they_need(make):

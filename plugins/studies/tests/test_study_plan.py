@@ -7,10 +7,7 @@ from sentbed_studies import study_plan
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.shared_work_plan import Bundle, plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.study_plan import largest_memory, workers_for
-from sentbed_workbench.plan_records import Plan, StagePlan
-from sentbed_workbench.planned_device import Device
-from sentbed_workbench.resource_plan import Planner
+from sentbed_studies.study_plan import workers_for
 from toy_plugin import TOWERS, Toy, quicken
 
 AXES = """
@@ -46,12 +43,12 @@ def with_threads(work, threads):
 
 
 @pytest.mark.parametrize(
-    ("threads", "cores", "gigabytes", "workers"),
+    ("threads", "cores", "gibibytes", "workers"),
     [
         ([1], 8, 100, 4),
         ([1], 3, 100, 3),
         ([1, 4], 8, 100, 2),
-        ([1], 8, 5, 2),
+        ([1], 8, 8, 2),
         ([1], 8, 1, 1),
         ([None], 8, 100, 1),
         ([1, None], 8, 100, 1),
@@ -67,21 +64,10 @@ def with_threads(work, threads):
     ],
 )
 def test_workers_are_what_cores_and_memory_are_enough_for(
-    threads, cores, gigabytes, workers, work, monkeypatch
+    threads, cores, gibibytes, workers, work, monkeypatch
 ):
     four = with_threads(work, threads)
     monkeypatch.setattr(study_plan, "usable_cores", lambda: cores)
     monkeypatch.setattr(study_plan, "core_quota", lambda: None)
-    monkeypatch.setattr(study_plan, "memory_limit", lambda: gigabytes * 10**9)
-    assert workers_for(four, 2 * 10**9) == workers
-    assert workers_for(four, None) == 1
-
-
-def test_the_memory_of_a_run_is_that_of_its_largest_stage(work):
-    class Known(Planner):
-        def plan(self, recipe):
-            peak = int(recipe.stage[-1].optimizer.lr * 10**9)
-            stages = (StagePlan("tune", memory={"weights": peak}),)
-            return Plan(Device("cpu"), {}, stages, {"weights": 10**8})
-
-    assert largest_memory(work, Known()) == 5 * 10**8
+    monkeypatch.setattr(study_plan, "memory_limit", lambda: gibibytes * 2**30)
+    assert workers_for(four) == workers

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sentbed import RecipeError
-from sentbed.errors import RunError
 from sentbed.tools import load_plugins
 from sentbed_report.statistics.cell_scores import CellScores
 from sentbed_report.statistics.difference import difference
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.selection import select
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
@@ -285,16 +283,6 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished):
     judged = row.cells[-1].judged
     assert judged is not None
     assert judged.estimate.sources["seeds"].degrees == 1
-
-
-def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished):
-    run = read_data(finished).cells[0].runs[0].directory
-    assert run is not None
-    with pytest.raises(
-        RunError, match="has 3 prompts, which are paired only within a study"
-    ):
-        runs_as_study([finished, finished / run])
-    assert runs_as_study([finished]).prompts == ("none", "a {text} z", "named")
 
 
 def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(

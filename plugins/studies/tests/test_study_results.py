@@ -127,7 +127,6 @@ def test_a_figure_is_drawn_and_written_by_name(data, tmp_path):
     assert figure.get_figwidth() == pytest.approx(3.3)
     assert figure.axes[0].get_ylabel() == "MR (accuracy)"
     assert (tmp_path / "new" / "cost.pdf").read_bytes().startswith(b"%PDF")
-    assert study.plot("cost", height=2).get_figheight() == pytest.approx(2)
     with pytest.raises(RunError, match=r"no figure `pie`; its figures are `"):
         study.plot("pie")
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from itertools import permutations
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
@@ -31,7 +29,6 @@ from sentbed.protocols import (
     Validate,
 )
 from sentbed_common import fingerprint_of
-from sentbed_common import source_code_hashes as sources
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.vector_cache import (
@@ -86,8 +83,6 @@ class Sum(Evaluator):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     quicken(monkeypatch)
-    # Sources may be written while tests run; what is loaded stays as it is.
-    monkeypatch.setattr(sources, "STARTED", math.inf)
 
 
 @pytest.fixture
@@ -335,8 +330,8 @@ def test_no_two_encoders_that_differ_share_a_space(encoder, monkeypatch):
             spaces[fact] = space_of(encoder)
 
     with monkeypatch.context() as patch:
-        patch.setattr("sentbed_common.encoder_fingerprint.__version__", "0.0.0")
-        spaces["version of sentbed"] = space_of(encoder)
+        patch.setattr("sentbed.tools.code_of_package", lambda module: "edited")
+        spaces["code"] = space_of(encoder)
 
     assert space_of(encoder) == spaces["the same"]
 
@@ -379,66 +374,6 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
         assert value_of(encoder, store) == expected
 
     assert (store.taken, store.encoded) == (0, 12)
-    assert segments(store) == []
-
-
-CODE_OF = """
-import sys
-from pathlib import Path
-site = sys.argv[1]
-sys.path.insert(0, site)
-from sentbed_common import code_of
-from pack.pooler import Mine
-if len(sys.argv) > 2:
-    Path(sys.argv[2]).write_text("def half(): return 3")
-print(code_of(Mine))
-"""
-
-
-def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited(
-    tmp_path,
-):
-    package = tmp_path / "pack"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "pooler.py").write_text(
-        "from pack.halves import half\nclass Mine: pass\n"
-    )
-    helper = package / "halves.py"
-
-    def code(*arguments):
-        command = [sys.executable, "-B", "-c", CODE_OF, str(tmp_path)]
-        command += map(str, arguments)
-        process = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert process.returncode == 0, process.stderr
-        return process.stdout.strip()
-
-    helper.write_text("def half(): return 1")
-    first = code()
-    assert len(first) == 64
-    assert code() == first
-
-    helper.write_text("def half(): return 2")
-    assert code() not in (first, "None")
-    # Edited while it runs: the process goes on with what the file said before.
-    assert code(helper) == "None"
-
-
-def test_code_that_was_typed_in_is_unknown():
-    typed = type("Typed", (), {"__module__": "no_such_module"})
-    assert sources.code_of(typed) is None
-    assert sources.code_of(Average) is not None
-    assert sources.code_of(Average, typed) is None
-
-
-def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
-    encoder, store, monkeypatch
-):
-    edited = Path(toy_plugin.__file__).stat().st_mtime
-    monkeypatch.setattr(sources, "STARTED", edited - 1)
-    assert fingerprint_of(encoder) is None
-
-    value_of(encoder, store)
     assert segments(store) == []
 
 

@@ -106,7 +106,6 @@ class Encoder(TextEncoder):
         context = BuildContext(
             texts,
             needs=recipe.needs,
-            readings=recipe.readings,
             template=recipe.template,
         )
         if saved is not None:

@@ -76,13 +76,10 @@ class PromptTokenizer(Tokenizer):
     def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
         """Tokenise the prompts of texts that have already been truncated."""
         prompts = [self.prompt.apply(text, self.normalize, mask) for text in texts]
-        has_sentence_twice = self.prompt.template.between is not None
-        if not has_sentence_twice and self.prompt.layers is None:
+        if self.prompt.template.between is None:
             return self.original.encode(prompts, NO_LIMIT)
-        starts = None
-        if has_sentence_twice:
-            starts = [self.prompt.start(text, self.normalize) for text in texts]
-        return self.original.encode_marked(prompts, starts, self.prompt.layers)
+        starts = [self.prompt.start(text, self.normalize) for text in texts]
+        return self.original.encode_from(prompts, starts)
 
     def shareable(self, ids: Any) -> int:
         """Return how many leading ids of a prompt may be in a shared prefix."""
@@ -92,7 +89,7 @@ class PromptTokenizer(Tokenizer):
         """Tokenise the texts in the auxiliary prompt, with the same text rules; return None if there is none."""
         if self.prompt.auxiliary is None:
             return None
-        prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary, layers=None)
+        prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary)
         return attrs.evolve(self, prompt=prompt).encode(texts, max_length)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:

@@ -228,8 +228,8 @@ def _prompt_misfits(
     if of_task and not resolved.is_prefix:
         yield (
             "prompt",
-            "it is more than a text before the sentence; end its template with `{text}`, and give it neither "
-            "text rules (`normalizer`) nor `layers`",
+            "it is more than a text before the sentence; end its template with `{text}`, and give it no text "
+            "rules (`normalizer`)",
         )
         return
     if not of_task and INSTRUCTION in str(resolved.template):
@@ -238,24 +238,8 @@ def _prompt_misfits(
             f"the template {str(resolved.template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
             "spell the instruction out, or put the prompt into `task_prompts`",
         )
-    if resolved.layers:
-        for message in _misfits_of_layers(encoder, resolved.layers):
-            yield "prompt", message
     for message in _template_misfits(encoder, resolved.template):
         yield "prompt", message
-
-
-def _misfits_of_layers(
-    encoder: EncoderRecipe,
-    layers: tuple[int, ...],
-) -> Iterator[str]:
-    """Yield reasons why a prompt cannot select these layers of a backbone."""
-    reading = encoder.backbone.reading(layers)
-    if reading is None:
-        yield f"the backbone `{encoder.backbone.name}` lets no prompt choose `layers`; take them out"
-        return
-    yield from reading.check()
-    yield from reading.misfits(encoder)
 
 
 def name_at_test(pooler: Pooler) -> str:

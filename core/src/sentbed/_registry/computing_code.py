@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import re
-import subprocess
+import sys
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sentbed._document.structuring import parts_in
+from sentbed._files import sha256
+from sentbed._json import key_of
 from sentbed._registry.registry import GROUP, Plugins
 from sentbed.protocols import Component, RecipeTable
 
@@ -55,7 +57,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     """Return the version of each distribution that computes scores, by its name.
 
     These are core, the distributions of the component `classes`, and what they require. An optional requirement
-    is included if it is installed. A working copy has its state in git besides its version.
+    is included if it is installed. A working copy has the hash of its code besides its version.
     """
     waiting = [CORE]
     for cls in classes:
@@ -75,7 +77,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 
         code[name] = installed.version
         if _is_working_copy(installed):
-            code[name] += f" {_state_in_git(_package_directory(installed))}"
+            code[name] += f" {code_of_package(_package(installed))}"
         # The requirements of libraries are theirs. Core's extras are plugins, which a recipe uses or does not.
         requirements = list(_requirements(installed, with_extras=name != CORE))
         if name == CORE or CORE in requirements:
@@ -97,34 +99,32 @@ def _is_working_copy(installed: Distribution) -> bool:
     return bool(origin.get("dir_info", {}).get("editable"))
 
 
-def _package_directory(installed: Distribution) -> Path | None:
-    """Return the directory of a distribution's package, which is not imported; None if it has none."""
-    package = installed.name.replace("-", "_")
+def _package(installed: Distribution) -> str:
+    """Return the name of a distribution's package."""
     for point in installed.entry_points.select(group=GROUP):
-        package = point.module.partition(".")[0]
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
+        return point.module.partition(".")[0]
+    return installed.name.replace("-", "_")
+
+
+@cache
+def code_of_package(module: str) -> str | None:
+    """Return a hash of all files of a module's top-level package, as they are at the first call in this process.
+
+    If it is in no package, return the hash of its own file, or None if it has none: a class was typed in.
+    """
+    own_file = getattr(sys.modules.get(module), "__file__", None)
+    files = [] if own_file is None else [Path(own_file)]
+    with suppress(ValueError):  # `__main__` has no specification
+        spec = find_spec(module.partition(".")[0])
+        if spec is not None and spec.has_location:
+            files = [Path(str(spec.origin))]
+            if spec.submodule_search_locations is not None:
+                files = list(files[0].parent.rglob("*"))
+
+    hashes = []
+    for file in sorted(files):
+        if file.is_file() and "__pycache__" not in file.parts:
+            hashes.append((file.name, sha256(file)))
+    if not hashes:
         return None
-    return Path(spec.origin).parent
-
-
-@lru_cache
-def _state_in_git(directory: Path | None) -> str:
-    """Return the id of a directory's tree in git, and a hash of what has changed since; else why not."""
-    if directory is None:
-        return "without a package"
-    try:
-        tree = _git(directory, "rev-parse", "HEAD:./").strip()
-        changes = _git(directory, "status", "--porcelain", ".")
-        changes += _git(directory, "diff", "HEAD", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return "not in git"
-    if not changes:
-        return tree
-    return f"{tree} changed {hashlib.sha256(changes.encode()).hexdigest()}"
-
-
-def _git(directory: Path, *arguments: str) -> str:
-    """Return the output of git in a directory."""
-    command = ["git", "-C", str(directory), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return key_of(hashes)

@@ -20,7 +20,6 @@ from sentbed.protocols import (
     ReportData,
     Run,
     RunStatus,
-    Scatter,
     Score,
     StageCurve,
     StepResult,
@@ -30,15 +29,13 @@ from sentbed.protocols import (
 
 @attrs.define(eq=False)
 class History:
-    """The scores, training curves, scatter plots and warnings of a run. A training state has them, too."""
+    """The scores, training curves and warnings of a run. A training state has them, too."""
 
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
     seconds: float = 0.0
     """Duration of the run before this process began to work on it."""
     scores: list[Score] = attrs.field(factory=list)
     """All scores, in the order in which they were computed."""
-    scatters: list[tuple[str, Scatter]] = attrs.field(factory=list)
-    """The name of the encoder and the plot, for each scatter plot."""
     stages: list[StageCurve] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
     _clock: float = attrs.field(factory=time.monotonic, init=False)
@@ -54,10 +51,9 @@ class History:
         self.warnings.append(message)
 
     @hookimpl
-    def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
-        """Record the scores and scatter plots of an evaluation."""
+    def scores_ready(self, evaluation: Evaluation) -> None:
+        """Record the scores of an evaluation."""
         self.scores += evaluation.scores
-        self.scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
     def stage_started(self, run: Run, stage: str) -> None:
@@ -110,7 +106,7 @@ class History:
         encoder: str,
         evaluation: Evaluation,
     ) -> None:
-        """Record the scores of an evaluation of `watch`. Scatter plots would take too much space."""
+        """Record the scores of an evaluation of `watch`."""
         if not evaluation.scores:
             return
         watched = self._watched(encoder, evaluation.scores)
@@ -150,7 +146,6 @@ class History:
             scores=tuple(self.scores),
             expected=tuple(expected_rows(run.recipe.expected, self.scores)),
             stages=tuple(self.stages),
-            scatters=tuple(self.scatters),
             warnings=tuple(self.warnings),
         )
 

@@ -335,12 +335,10 @@ class _Loop:
             return
 
         rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
-        remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
-        if result.fault:
-            remedy = f"{result.fault}; {remedy}"
         raise RunError(
             f"the {what} of stage `{self.stage.name}` is {value} at step {self.step} of {self.total_steps} "
-            f"(batch {batch.number} of epoch {batch.epoch + 1}, first rows {rows}); {remedy}"
+            f"(batch {batch.number} of epoch {batch.epoch + 1}, first rows {rows}); "
+            f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
         )
 
     def finish(self) -> None:

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
         PartProgress,
         Preparation,
         Prepared,
-        Scatter,
         Score,
         TextEncoder,
         Texts,

@@ -134,11 +134,6 @@ class BuildContext:
     """
     needs: frozenset[str] = frozenset()
     """Needs of the pooler (`Pooler.needs`). They say which fields of `TokenStates` to compute."""
-    readings: tuple[tuple[int, ...], ...] = ()
-    """Sets of layers that prompts select for the token states, in place of the layers of the backbone.
-
-    `Tokenizer.encode_marked` says which of these sets a text uses.
-    """
     template: tuple[str, str] | None = None
     """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token.
 
@@ -309,13 +304,6 @@ class Backbone(Component):
         """
         for inner in inner_parts(self, Backbone):
             return inner.most_tokens()
-        return None
-
-    def reading(self, layers: tuple[int, ...]) -> Backbone | None:
-        """Return this backbone with its token states taken from other layers, which a prompt selects.
-
-        Return None if the backbone does not support that.
-        """
         return None
 
 

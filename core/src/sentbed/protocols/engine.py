@@ -200,8 +200,6 @@ class StepResult:
     grad_norm: float
     """L2 norm of the gradient before clipping."""
     metrics: Mapping[str, float] = attrs.field(factory=dict)
-    fault: str = ""
-    """Part that produced the first NaN or infinite number; empty if there is none or the part is unknown."""
 
 
 @attrs.frozen(eq=False)
@@ -353,14 +351,13 @@ RUNTIME_OFFERS: Mapping[str, str] = MappingProxyType(
         "tokens": "pooler with the output `tokens`",
         "sparse": "pooler with the output `sparse`",
         "auxiliary-prompt": "auxiliary prompt",
-        "marked-tokens": "prompt that hides tokens, chooses layers or has a placeholder",
+        "marked-tokens": "prompt that hides tokens or has a placeholder",
     }
 )
 """Words for what an encoder may need of an engine (`Runtime.offers`), and how messages describe it.
 
 `vector`, `tokens` and `sparse` are outputs of poolers. With `auxiliary-prompt`, encoders accept
-`TokenBatch.auxiliary`; with `marked-tokens`, the keywords `hidden` and `readings` of a batch, and placeholders in
-prompts.
+`TokenBatch.auxiliary`; with `marked-tokens`, the keyword `hidden` of a batch, and placeholders in prompts.
 """
 
 

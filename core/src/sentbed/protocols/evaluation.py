@@ -212,24 +212,12 @@ class Score:
 
 
 @attrs.frozen(eq=False)
-class Scatter:
-    """Points of a scatter plot in the report, such as cosines over gold scores."""
-
-    title: str
-    x_label: str
-    y_label: str
-    x: Sequence[float]
-    y: Sequence[float]
-
-
-@attrs.frozen(eq=False)
 class Evaluation:
     """Result of an evaluator."""
 
     scores: tuple[Score, ...]
     primary: float
     """Number by which validation chooses the best weights; higher is better. NaN is never the best."""
-    scatters: tuple[Scatter, ...] = ()
 
 
 @attrs.frozen(eq=False)

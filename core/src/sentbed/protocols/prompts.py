@@ -94,8 +94,6 @@ class ResolvedPrompt:
     """Name of the text rules."""
     rules: Callable[[str], str] = str
     """Text rules: they change each sentence before it is put into the template."""
-    layers: tuple[int, ...] | None = None
-    """Layers from which token states are taken; None for those of the backbone."""
     auxiliary: Template | None = None
     """Template of the second prompt; see `Tokenizer.auxiliary`. The backbone sets it."""
 
@@ -122,7 +120,7 @@ class ResolvedPrompt:
         """Whether the prompt only puts a text before the sentence."""
         template = self.template
         has_rest = template.suffix.strip() or template.between is not None
-        return not has_rest and self.layers is None and self.normalizer == "none"
+        return not has_rest and self.normalizer == "none"
 
     def describe(self) -> dict[str, Any]:
         """Return the entries of the prompt in a score's protocol."""
@@ -130,8 +128,6 @@ class ResolvedPrompt:
             "template": str(self.template),
             "normalizer": self.normalizer,
         }
-        if self.layers:
-            facts["layers"] = list(self.layers)
         if self.auxiliary is not None:
             facts["auxiliary"] = str(self.auxiliary)
         return facts
@@ -163,12 +159,9 @@ class Prompt(Component):
 
     __slots__ = ()
 
-    layers: tuple[int, ...] | None = None
-    """Layers from which token states are taken with this prompt; None for those of the backbone."""
-
     @abstractmethod
     def resolve(self, default: Prompt | None = None) -> ResolvedPrompt | None:
-        """Return the template, the text rules and the layers of the prompt; None for no text around a sentence.
+        """Return the template and the text rules of the prompt; None for no text around a sentence.
 
         `default` is the prompt that the pooler has by default (`Pooler.prompt`), which may give what this
         prompt leaves open.

@@ -143,10 +143,9 @@ class EncoderRecipe:
 
     @property
     def marks(self) -> bool:
-        """Whether a prompt hides tokens or selects layers, or must have a placeholder.
+        """Whether a prompt hides tokens (`TokenIds.hidden`), or must have a placeholder.
 
-        `TokenIds.hidden` and `TokenIds.readings` then mark its tokens. A placeholder is a token that the backbone
-        requires in each prompt (`Backbone.placeholder`).
+        A placeholder is a token that the backbone requires in each prompt (`Backbone.placeholder`).
         """
         try:
             prompts = self.resolved_prompts
@@ -154,20 +153,9 @@ class EncoderRecipe:
             # An invalid prompt is reported elsewhere.
             return False
         for prompt in prompts:
-            if prompt is None:
-                continue
-            if prompt.layers or prompt.template.between is not None:
+            if prompt is not None and prompt.template.between is not None:
                 return True
         return self.backbone.placeholder is not None
-
-    @property
-    def readings(self) -> tuple[tuple[int, ...], ...]:
-        """The sets of layers that prompts select, each once."""
-        readings: dict[tuple[int, ...], None] = {}
-        for prompt in self.prompts:
-            if prompt is not None and prompt.layers is not None:
-                readings[prompt.layers] = None
-        return tuple(readings)
 
     @property
     def template(self) -> tuple[str, str] | None:
@@ -176,16 +164,6 @@ class EncoderRecipe:
         if others or first is None or first.template.between is not None:
             return None
         return first.template.prefix, first.template.suffix
-
-    @property
-    def backbones(self) -> tuple[Backbone, ...]:
-        """The backbone, and a copy of it for each set of layers that a prompt selects, if it supports that."""
-        backbones = [self.backbone]
-        for layers in self.readings:
-            backbone = self.backbone.reading(layers)
-            if backbone is not None:
-                backbones.append(backbone)
-        return tuple(backbones)
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:

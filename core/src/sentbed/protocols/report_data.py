@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed.protocols.evaluation import Scatter, Score
+from sentbed.protocols.evaluation import Score
 from sentbed.protocols.recipe import Recipe
 
 RunStatus: TypeAlias = Literal["finished", "interrupted", "failed"]
@@ -155,8 +155,6 @@ class ReportData:
     """All scores. `Score.encoder` is `NAME@start` for a score before training, and `NAME` after training."""
     expected: tuple[ExpectedRow, ...] = ()
     stages: tuple[StageCurve, ...] = ()
-    scatters: tuple[tuple[str, Scatter], ...] = ()
-    """The name of the encoder (as in `scores`) and the plot, for each scatter plot."""
     warnings: tuple[str, ...] = ()
     """Warnings of the run."""
     sections: tuple[ReportSection, ...] = ()

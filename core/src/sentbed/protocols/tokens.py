@@ -36,12 +36,7 @@ class TokenIds:
     offsets: NDArray[np.int64]
     """Position in `ids` where each text begins, and the total: `(n + 1,)`."""
     hidden: NDArray[np.bool_] | None = None
-    """`(total,)`: whether a token is hidden from the pooler; see `Tokenizer.encode_marked`."""
-    readings: NDArray[np.int32] | None = None
-    """`(n,)`: from which layers the token states of a text are taken.
-
-    0 means the layers of the backbone, i means set i - 1 of `BuildContext.readings`.
-    """
+    """`(total,)`: whether a token is hidden from the pooler; see `Tokenizer.encode_from`."""
     prefix: TokenIds | None = None
     """A single text whose tokens precede the tokens of every text; see `share_prefix`."""
     auxiliary: TokenIds | None = None
@@ -56,19 +51,15 @@ class TokenIds:
 
         No part has a `prefix`. Either all parts have auxiliary prompts, or none has.
 
-        If only some parts have `hidden` or `readings`, zeros are used for the other parts: none of their tokens
-        is hidden, and their states are taken from the layers of the backbone.
+        If only some parts have `hidden`, none of the other parts' tokens is hidden.
         """
         import numpy as np
 
-        token_counts = [len(part.ids) for part in parts]
-        text_counts = [len(part) for part in parts]
         lengths = np.concatenate([part.lengths for part in parts])
         joined = cls(
             np.concatenate([part.ids for part in parts]),
             np.concatenate([[0], np.cumsum(lengths)]),
-            hidden=_concatenated([part.hidden for part in parts], token_counts),
-            readings=_concatenated([part.readings for part in parts], text_counts),
+            hidden=_hidden_in(parts),
         )
         auxiliary = [part.auxiliary for part in parts if part.auxiliary is not None]
         if not auxiliary:
@@ -106,22 +97,19 @@ class TokenIds:
         return result
 
 
-def _concatenated(
-    arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]
-) -> NDArray[Any] | None:
-    """Return the arrays of a field concatenated, with zeros for an array that is None; None if all are None."""
+def _hidden_in(parts: Collection[TokenIds]) -> NDArray[np.bool_] | None:
+    """Return which tokens of all parts are hidden; None if no part says it."""
     import numpy as np
 
-    present = [array for array in arrays if array is not None]
-    if not present:
+    if all(part.hidden is None for part in parts):
         return None
-    filled = []
-    for array, length in zip(arrays, lengths, strict=True):
-        if array is None:
-            filled.append(np.zeros(length, present[0].dtype))
+    hidden = []
+    for part in parts:
+        if part.hidden is None:
+            hidden.append(np.zeros(len(part.ids), bool))
         else:
-            filled.append(array)
-    return np.concatenate(filled)
+            hidden.append(part.hidden)
+    return np.concatenate(hidden)
 
 
 @attrs.frozen(eq=False)
@@ -143,7 +131,7 @@ class TokenBatch:
     """Further arguments of the backbone's module, by name, which engines pass on as they are; often none.
 
     `hidden`, `(batch, shared + length)`, says whether a token of the prefix or of the row is hidden from the
-    pooler, and `readings`, `(batch,)`, from which layers the states of a row are taken; see `TokenIds`.
+    pooler; see `TokenIds`.
     """
 
     def select(self, rows: NDArray[np.int64] | slice) -> TokenBatch:
@@ -217,8 +205,6 @@ def pad(
             hidden_in_prefix = np.tile(tokens.prefix.hidden, (len(rows), 1))
             hidden = np.concatenate([hidden_in_prefix, hidden], axis=1)
         keywords["hidden"] = hidden
-    if tokens.readings is not None:
-        keywords["readings"] = tokens.readings[rows].astype(np.int64)
     auxiliary = None
     if tokens.auxiliary is not None:
         auxiliary = pad(tokens.auxiliary, rows, pad_id)
@@ -230,7 +216,7 @@ def pad(
 class Tokenizer:
     """Computes the token ids of many texts at once. A subclass must have `pad_id` and `encode`.
 
-    Prompts need `truncate` besides; some need `encode_marked`.
+    Prompts need `truncate` besides; some need `encode_from`.
     """
 
     @property
@@ -269,17 +255,11 @@ class Tokenizer:
         """
         return None
 
-    def encode_marked(
-        self,
-        texts: Sequence[str],
-        starts: Sequence[int] | None,
-        layers: tuple[int, ...] | None,
-    ) -> TokenIds:
-        """Tokenise without truncation, with `TokenIds.hidden` and `TokenIds.readings` set.
+    def encode_from(self, texts: Sequence[str], starts: Sequence[int]) -> TokenIds:
+        """Tokenise without truncation, and hide what comes before the start of each text (`TokenIds.hidden`).
 
         The tokens of text `i` that end before character `starts[i]` are hidden, except the text's last token: the
-        backbone's module sets their `TokenStates.attention_mask` to 0. `TokenIds.readings` says where `layers`
-        are in `BuildContext.readings`. If `starts` is None, `hidden` is None; if `layers` is None, `readings` is.
+        backbone's module sets their `TokenStates.attention_mask` to 0.
         """
         raise NotImplementedError
 

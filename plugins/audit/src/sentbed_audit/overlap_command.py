@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
-
-from sentbed_audit.clean.seen_texts import NEAR
-
-if TYPE_CHECKING:
-    from sentbed.protocols import Recipe, Score
-    from sentbed_report.study.study_data import StudyData
-
-    from sentbed_audit.clean.overlap import Training
 
 
 @click.command()
 @click.argument(
-    "paths",
+    "runs",
     nargs=-1,
     required=True,
-    type=click.Path(),
+    type=click.Path(file_okay=False),
 )
 @click.option(
     "--training",
@@ -31,93 +19,71 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False),
     help="Training texts: `.jsonl`, `.csv`, or tab-separated text; also `.gz`.",
 )
-@click.option(
-    "--stages", is_flag=True, help="Also search the data of the recipes' stages."
-)
-@click.option(
-    "--near",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=NEAR,
-    show_default=True,
-    help="Minimum share of a text's words, in runs of shared words, to count as nearly seen.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def overlap(
-    paths: tuple[str, ...],
+    runs: tuple[str, ...],
     training: tuple[str, ...],
-    stages: bool,
-    near: float,
     as_json: bool,
 ) -> None:
-    """Count the items of evaluations that occur in training texts.
+    """Show the scores of RUNS on clean items, which do not occur in training texts.
 
-    PATHS are a recipe, or directories of runs and studies. For a recipe, the numbers of items that are seen
-    exactly and nearly are printed; for runs, also their scores on the other, clean items. Training texts are
-    those of `--training` and of `[clean]` in the recipes. No model is loaded.
+    RUNS are directories of runs and studies. Training texts are those of `--training`, of `[clean]` in the
+    recipes, and of their stages. An item is clean if no training text of any run has it. No model is loaded.
     """
     import json
+    from pathlib import Path
 
-    from sentbed.tools import plain
+    from sentbed.tools import (
+        RESOLVED,
+        load_plugins,
+        plain,
+        read_document,
+        structure_recipe,
+    )
+    from sentbed_report.page.sections import table_of
+    from sentbed_report.study.runs_as_study import runs_as_study
     from sentbed_report.tables.json_records import to_records
     from sentbed_report.tables.terminal import to_text
 
-    from sentbed_audit.clean.clean_section import counts_table, notes
-    from sentbed_audit.clean.clean_study import scores_of_runs
+    from sentbed_audit.clean.clean_section import (
+        NAMES,
+        NUMBERS,
+        TITLE,
+        clean_rows,
+        note,
+    )
     from sentbed_audit.clean.overlap import Overlap
-
-    recipes, runs = _read_paths([Path(path) for path in paths])
-    evaluators = []
-    for recipe in recipes:
-        evaluators += [entry.evaluator for entry in recipe.evaluate]
-    result = Overlap(evaluators, _training_texts(recipes, training, stages), near)
-    tables = [counts_table(result)]
-    not_counted: Sequence[Score] = ()
-    if runs is not None:
-        scores, not_counted = scores_of_runs(runs, result)
-        tables.append(scores)
-
-    if as_json:
-        records = plain([to_records(table) for table in tables])
-        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
-        return
-    for table in tables:
-        click.echo(to_text(table))
-    for note in notes(result, near, not_counted):
-        click.echo(note)
-
-
-def _read_paths(
-    paths: Sequence[Path],
-) -> tuple[Sequence[Recipe], StudyData | None]:
-    """Return the recipes, and their runs as a study; instead of runs, None if the path is that of a recipe."""
-    from sentbed.tools import load_plugins, load_recipe
-    from sentbed_report.study.runs_as_study import runs_as_study
-
-    from sentbed_audit.clean.clean_study import recipes_of
+    from sentbed_audit.clean.training_texts import TrainingSource, training_sources
 
     plugins = load_plugins()
-    if not paths[0].is_file():
-        runs = runs_as_study(paths, None)
-        return recipes_of(runs, plugins), runs
-    if len(paths) > 1:
-        raise click.UsageError("name one recipe, or directories of runs and studies")
-    return [load_recipe(paths[0], plugins=plugins)], None
+    data = runs_as_study([Path(path) for path in runs], None)
+    base = data.directory or Path()
+    finished = []
+    sources: list[TrainingSource] = [Path(path).resolve() for path in training]
+    evaluators = []
+    for cell in data.cells:
+        for run in cell.runs:
+            if run.status != "finished" or run.directory is None:
+                continue
+            finished.append(run)
+            directory = (base / run.directory).resolve()
+            document = read_document(directory / RESOLVED)
+            recipe = structure_recipe(document, plugins, directory)
+            # Components with lists have no hash.
+            for source in training_sources(recipe):
+                if source not in sources:
+                    sources.append(source)
+            for entry in recipe.evaluate:
+                if entry.evaluator not in evaluators:
+                    evaluators.append(entry.evaluator)
 
-
-def _training_texts(
-    recipes: Sequence[Recipe],
-    files: Sequence[str],
-    stages: bool,
-) -> Training:
-    """Return where the files and the recipes have training texts; raises `RunError` if there are none."""
-    from sentbed.errors import RunError
-
-    from sentbed_audit.clean.overlap import Training
-
-    texts = Training.of(recipes, map(Path, files), stages)
-    if not texts.files and not texts.sources:
-        raise RunError(
-            "there are no training texts to search; name files with `--training`, or add `--stages` for the "
-            "data of the recipe's own stages"
-        )
-    return texts
+    result = Overlap(evaluators, sources)
+    rows = []
+    for run in finished:
+        rows += [(str(run), *row) for row in clean_rows(result, run.scores)]
+    table = table_of(TITLE, ("run", *NAMES), NUMBERS, rows)
+    if as_json:
+        click.echo(json.dumps(plain(to_records(table)), indent=2, ensure_ascii=False))
+        return
+    click.echo(to_text(table))
+    click.echo(note(result))

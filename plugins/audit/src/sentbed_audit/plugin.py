@@ -38,10 +38,11 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
     from sentbed_report.score_items import attach_items
 
     from sentbed_audit.clean.clean_section import clean_section
-    from sentbed_audit.clean.overlap import Overlap, Training
+    from sentbed_audit.clean.overlap import Overlap
+    from sentbed_audit.clean.training_texts import training_sources
 
     evaluators = [entry.evaluator for entry in run.recipe.evaluate]
-    overlap = Overlap(evaluators, Training.of([run.recipe], ()), table.near)
+    overlap = Overlap(evaluators, training_sources(run.recipe))
     # Scores from before a resumption come from the run's state, which has no items.
     scores = attach_items(run.directory, data.scores)
-    return [clean_section(overlap, table.near, scores)]
+    return [clean_section(overlap, scores)]

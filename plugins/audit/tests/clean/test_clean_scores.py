@@ -5,35 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Items, Score
-from sentbed_audit.clean.clean_scores import clean_score, paired_difference
-from sentbed_audit.clean.overlap import SeenItems
+from sentbed.protocols import Items
+from sentbed_audit.clean.overlap import clean_score
 from sentbed_common import item_score
-
-
-def score_of(items):
-    return Score("T", "metric", 50.0, {"id": "p"}, items=items)
-
-
-def seen_items(seen):
-    return SeenItems(seen, seen, seen)
 
 
 def test_a_mean_on_clean_items_has_the_interval_of_its_items():
     draw = np.random.default_rng(0)
     x = draw.normal(size=200)
     seen = draw.random(200) < 0.2
-    row = clean_score(score_of(Items("mean", x)), seen_items(seen))
-    assert row.clean is not None
-    assert row.difference is not None
-    assert row.interval is not None
+    score, difference = clean_score(Items("mean", x), seen)
 
     clean = x[~seen]
     clean_mean = clean.mean()
     mean = x.mean()
-    assert row.clean.value == pytest.approx(100 * clean_mean)
-    expected = 100 * (clean_mean - mean)
-    assert row.difference == pytest.approx(expected)
+    assert score == pytest.approx(100 * clean_mean)
+    assert difference.value == pytest.approx(100 * (clean_mean - mean))
 
     # An item counts 1 / n in one mean, and 1 / m in the other where it is clean.
     influence_on_clean = np.where(seen, 0, (x - clean_mean) / len(clean))
@@ -41,9 +28,9 @@ def test_a_mean_on_clean_items_has_the_interval_of_its_items():
     parts = 100 * (influence_on_clean - influence)
     error = np.sqrt((parts**2).sum() * 200 / 199)
     reach = stats.t.ppf(0.975, 199) * error
-    low, high = row.interval
-    assert low == pytest.approx(row.difference - reach)
-    assert high == pytest.approx(row.difference + reach)
+    low, high = difference.interval()
+    assert low == pytest.approx(difference.value - reach)
+    assert high == pytest.approx(difference.value + reach)
 
 
 @pytest.mark.parametrize("statistic", ["spearman", "f1", "mean"])
@@ -77,37 +64,40 @@ def test_the_variance_of_the_difference_is_that_of_resamples(statistic, clustere
         drawn = np.repeat(np.arange(number), counts[clusters])
         clean = drawn[~seen[drawn]]
         differences.append(score(clean) - score(drawn))
-    estimate = paired_difference(items, ~seen, 0.0)
-    assert estimate.error == pytest.approx(np.std(differences), rel=0.12)
+    _, difference = clean_score(items, seen)
+    assert difference.error == pytest.approx(np.std(differences), rel=0.12)
 
 
-def test_groups_without_a_clean_item_are_left_out():
-    x = np.array([1.0, 0.0, 1.0, 1.0])
-    groups = np.array([0, 0, 1, 1])
-    items = Items("mean", x, groups=groups)
-    seen = np.array([True, True, False, False])
-    row = clean_score(score_of(items), seen_items(seen))
-    assert row.clean is not None
-    assert row.clean.value == pytest.approx(100.0)
+CORRELATED = Items(
+    "spearman",
+    np.arange(8.0),
+    np.arange(8.0),
+    groups=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
+)
+
+
+@pytest.mark.parametrize(
+    ("items", "seen"),
+    [
+        pytest.param(
+            Items(
+                "mean", np.array([1.0, 0.0, 1.0, 1.0]), groups=np.array([0, 0, 1, 1])
+            ),
+            [True, True, False, False],
+            id="no clean item of a group",
+        ),
+        pytest.param(
+            CORRELATED,
+            [True, False, False, False, True, True, True, False],
+            id="a single clean item of a group, which has no correlation",
+        ),
+    ],
+)
+def test_groups_with_too_few_clean_items_are_left_out(items, seen):
+    score, _ = clean_score(items, np.array(seen))
+    assert score == pytest.approx(100.0)
 
 
 def test_fewer_than_two_clean_items_have_no_score():
     items = Items("mean", np.ones(3))
-    seen = np.array([True, True, False])
-    row = clean_score(score_of(items), seen_items(seen))
-    assert row.clean is None
-    assert row.difference is None
-    assert row.interval is None
-
-
-def test_a_single_clean_item_of_a_group_has_no_correlation():
-    x = np.arange(8.0)
-    items = Items("spearman", x, x, groups=np.array([0, 0, 0, 0, 1, 1, 1, 1]))
-    seen = np.array([True, False, False, False, True, True, True, False])
-    row = clean_score(score_of(items), seen_items(seen))
-    assert row.clean is not None
-    assert row.clean.value == pytest.approx(100.0)
-    assert row.clean.items is not None
-    clean_x = row.clean.items.x
-    assert clean_x.tolist() == [1.0, 2.0, 3.0]
-    assert row.difference == pytest.approx(0.0)
+    assert clean_score(items, np.array([True, True, False])) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,6 @@ from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, is_local
 
 ALL_LINEAR = "all-linear"
 ADAPTER_WEIGHTS, PICKLED_ADAPTER = "adapter_model.safetensors", "adapter_model.bin"
-
-RUNS_BITSANDBYTES = {
-    ("Linux", "x86_64"),
-    ("Linux", "aarch64"),
-    ("Windows", "AMD64"),
-    ("Windows", "ARM64"),
-    ("Darwin", "arm64"),
-}
-"""Pairs of system and processor, as Python's `platform` names them, for which bitsandbytes 0.50 has wheels."""
 
 
 def _names_layers(
@@ -86,18 +76,8 @@ def problems_of_adaptation(
                 "remove `quantization`, or name a pretrained `model`"
             )
 
-        machine = (platform.system(), platform.machine())
-        if machine not in RUNS_BITSANDBYTES:
-            yield (
-                f"this machine is {' '.join(machine)}, and bitsandbytes runs on Linux and Windows "
-                '(x86-64, ARM64) and macOS 14 (ARM64) only; remove `quantization = "nf4"`'
-            )
-        else:
-            yield from not_installed(
-                '`quantization = "nf4"`',
-                ("peft", "bitsandbytes", "accelerate"),
-                "qlora",
-            )
+        packages = ("peft", "bitsandbytes", "accelerate")
+        yield from not_installed('`quantization = "nf4"`', packages, "qlora")
     elif lora is not None:
         yield from not_installed("`lora`", ("peft",), "lora")
     elif adapter is not None:

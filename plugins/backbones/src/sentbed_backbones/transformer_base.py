@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
@@ -275,10 +275,6 @@ class Transformer(Backbone):
             return {}
 
         return content
-
-    def reading(self, layers: tuple[int, ...]) -> Self:
-        """Return this backbone with other `layers`."""
-        return attrs.evolve(self, layers=layers)
 
     @property
     def shares_prefix(self) -> bool:

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         processor_capabilities,
     )
     from sentbed_common.progress_bar import progress_bars
-    from sentbed_common.source_code_hashes import code_of
     from sentbed_common.tables import (
         BATCH_ROWS,
         HUB,

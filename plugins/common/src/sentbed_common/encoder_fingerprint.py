@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sentbed import __version__
 from sentbed.helpers import key_of
-
-from sentbed_common.source_code_hashes import code_of
 
 if TYPE_CHECKING:
     from sentbed import Encoder
-
-ENCODING = (
-    "sentbed._encoder.batching",
-    "sentbed._encoder.encoder",
-    "sentbed._encoder.prompt_tokenizer",
-    "sentbed.protocols.prompts",
-    "sentbed.protocols.tokens",
-)
-"""Core modules whose code determines how texts become batches: prompts, tokens, batching."""
 
 
 def fingerprint_of(encoder: Encoder) -> str | None:
@@ -29,19 +17,19 @@ def fingerprint_of(encoder: Encoder) -> str | None:
 
     The weights on the device are hashed. After further training the encoder has another fingerprint.
     """
-    from sentbed.tools import components_of, unstructure
+    from sentbed.tools import code_of_package, components_of, unstructure
 
     recipe = encoder.recipe
     engine = encoder.engine
     placed = encoder.placed
     tokenizer = encoder.backbone.tokenizer.fingerprint
     parts = components_of((recipe.backbone, recipe.pooler, recipe.head, recipe.prompts))
-    computing = [type(engine), type(placed)]
+    computing = {*parts, type(encoder), type(engine), type(placed)}
     if placed.module is not None:
         # Backbone, pooler and head are put together by other code than that of the engine.
-        computing.append(type(placed.module))
-    code = code_of(*parts, *computing, *ENCODING)
-    if tokenizer is None or code is None:
+        computing.add(type(placed.module))
+    code = {cls.__module__: code_of_package(cls.__module__) for cls in computing}
+    if tokenizer is None or None in code.values():
         return None
 
     weights = placed.fingerprint()
@@ -64,6 +52,6 @@ def fingerprint_of(encoder: Encoder) -> str | None:
         "prompt": prompts,
         "engine": engine_facts,
         "protocol": dict(placed.protocol),
-        "code": [__version__, code],
+        "code": code,
     }
     return key_of(key)

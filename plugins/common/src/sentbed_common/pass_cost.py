@@ -11,7 +11,7 @@ import attrs
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count
+from torch.utils.flop_counter import flop_registry
 
 
 @attrs.frozen
@@ -60,41 +60,30 @@ def _attention(
     *_: Any,
     **__: Any,
 ) -> int:
-    """Return the operations of attention: query times key, and the weights times value."""
+    """Return the operations of attention: query times key, and the weights times value.
+
+    PyTorch 2.10's own count asks for as many heads of keys as of queries.
+    """
     texts, heads, length, width = query.shape
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
 
-def _attention_gradient(
-    gradient: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *_: Any,
-    **__: Any,
-) -> int:
-    """Return the operations of the backward pass of attention."""
-    shapes = [gradient.shape, query.shape, key.shape, value.shape]
-    flops = sdpa_backward_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch has no types for it
-    return int(flops)
-
-
 _ATEN = torch.ops.aten
-_COUNTS: dict[Any, Callable[..., int]] = {
-    **flop_registry,
-    _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
-    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
-}
+_COUNTS: dict[Any, Callable[..., int]] = dict(flop_registry)
 """Operation -> function that returns its floating-point operations, from its arguments and its result.
 
 PyTorch's own `flop_registry` lacks the attention of a CPU.
 """
+_COUNTS[_ATEN._scaled_dot_product_flash_attention_for_cpu] = _attention
+_COUNTS[_ATEN._scaled_dot_product_flash_attention_for_cpu_backward] = flop_registry[
+    _ATEN._scaled_dot_product_flash_attention_backward
+]
 
 
 class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
     """Counts operations, and sums the sizes of all storages that are allocated and not yet freed.
 
-    PyTorch's own counter is not used: it puts hooks on modules, and a compiler cannot run modules with hooks.
+    PyTorch's own counter knows nothing of memory.
     """
 
     def __init__(self) -> None:

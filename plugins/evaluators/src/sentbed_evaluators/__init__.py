@@ -26,8 +26,6 @@ def evaluators() -> Mapping[str, str]:
         "bitext": "sentbed_evaluators.bitext:Bitext",
         "mteb": "sentbed_evaluators.mteb:MTEB",
         "encoding-cost": "sentbed_evaluators.encoding_cost:EncodingCost",
-        "throughput": "sentbed_evaluators.throughput:Throughput",
-        "memory": "sentbed_evaluators.memory:Memory",
     }
 
 

@@ -40,25 +40,19 @@ def problems(folder: Path, split: str) -> Iterator[str]:
         yield f"`{folder}` has no `qrels/{split}.tsv`, the relevance judgements of `split`.{choice}"
 
 
-def read_beir(
-    folder: Path,
-    split: str,
-    *,
-    title: bool,
-) -> Collection:
+def read_beir(folder: Path, split: str) -> Collection:
     """Read all documents of the corpus, and the queries that have a relevant document.
 
     Queries are in the order of the judgements. As in BEIR, a document that is judged relevant but missing from
     the corpus counts as relevant and is never retrieved; and the document with a query's id is left out of that
-    query's results. Unlike in BEIR, a repeated id is an error, and so are two different judgements of a document
-    for one query.
+    query's results. Unlike in BEIR, a repeated id is an error.
 
     Raises:
         DataError: if a file is missing or malformed; with file and line.
     """
     corpus, texts = folder / CORPUS, folder / QUERIES
     judged = folder / "qrels" / f"{split}.tsv"
-    documents = _read_texts(corpus, title=title)
+    documents = _read_texts(corpus)
     queries = _read_texts(texts)
     judgements = _read_judgements(judged)
 
@@ -70,7 +64,7 @@ def read_beir(
             )
 
     numbers = {name: number for number, name in enumerate(documents)}
-    relevant, missing = _relevant_documents(judgements, numbers)
+    relevant = _relevant_documents(judgements, numbers)
     lowest = min(chain.from_iterable(relevant.values()), default=len(documents))
     if lowest >= len(documents):
         raise DataError(
@@ -82,7 +76,7 @@ def read_beir(
     protocol: dict[str, Any] = {
         "id": "beir",
         "split": split,
-        "document": "title + text" if title else "text",
+        "document": "title + text",
         "text": "as in the file, stripped",
         "judgements": sum(map(len, relevant.values())),
         "queries_without_judgement": len(queries.keys() - judgements.keys()),
@@ -90,47 +84,38 @@ def read_beir(
         "document_of_same_id": "left out",
         "data": [sha256(corpus), sha256(texts), sha256(judged)],
     }
-    note = ""
-    if missing:
-        name, query = next(iter(missing.items()))
-        note = (
-            f"{len(missing)} relevant documents are not in the corpus (the first is `{name}`, for query "
-            f"`{query}`) and count as not found"
-        )
-
     return Collection(
         [queries[query] for query in relevant],
         [document.strip() for document in documents.values()],
         list(relevant.values()),
         [numbers.get(query, -1) for query in relevant],
         protocol,
-        note,
     )
 
 
 def _relevant_documents(
     judgements: Mapping[str, Mapping[str, int]], numbers: dict[str, int]
-) -> tuple[dict[str, dict[int, int]], dict[str, str]]:
+) -> dict[str, dict[int, int]]:
     """Return query -> its relevant documents, each as number -> grade. Queries without any are left out.
 
     `numbers` maps the ids of documents to their numbers. A relevant document that is missing from it is added
-    with the next number. The second result maps each such document to a query to which it is relevant.
+    with the next number.
     """
     relevant: dict[str, dict[int, int]] = {}
-    missing: dict[str, str] = {}
     for query, grades in judgements.items():
         for name, grade in grades.items():
             if grade <= 0:
                 continue
-            if name not in numbers:
-                numbers[name] = len(numbers)
-                missing[name] = query
-            relevant.setdefault(query, {})[numbers[name]] = grade
-    return relevant, missing
+
+            number = numbers.setdefault(name, len(numbers))
+            relevant_to_query = relevant.setdefault(query, {})
+            relevant_to_query[number] = grade
+
+    return relevant
 
 
-def _read_texts(path: Path, *, title: bool = False) -> dict[str, str]:
-    """Return documents or queries by their id; with `title`, the title stands before the text."""
+def _read_texts(path: Path) -> dict[str, str]:
+    """Return documents or queries by their id; a document's title stands before its text."""
     texts: dict[str, str] = {}
     for line, content in text_lines(path):
         if not content.strip():
@@ -139,8 +124,10 @@ def _read_texts(path: Path, *, title: bool = False) -> dict[str, str]:
         name = require_string(row.get("_id"), "_id", path, line)
         text = require_string(row.get("text"), "text", path, line)
         # BEIR's own loader treats a missing title as an empty one.
-        if title and row.get("title") is not None:
-            text = f"{require_string(row['title'], 'title', path, line)} {text}"
+        title = row.get("title")
+        if title is not None:
+            text = f"{require_string(title, 'title', path, line)} {text}"
+
         if name in texts:
             raise DataError(
                 f"the `_id` {name!r} occurs a second time; remove one of the two",
@@ -165,13 +152,8 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
                 path,
                 line,
             )
+
         grades = judgements.setdefault(query, {})
-        earlier = grades.setdefault(document, int(grade))
-        if earlier != grade:
-            raise DataError(
-                f"document `{document}` has grade {grade:g} for query `{query}` here and {earlier} above; "
-                "remove one of the two",
-                path,
-                line,
-            )
+        grades[document] = int(grade)
+
     return judgements

@@ -72,8 +72,6 @@ class Bitext(Evaluator):
     split: Literal["train", "dev", "test"] | None = None
     """Split to which the files belong, for the protocol. Only on `dev` or `train` can a checkpoint be chosen.
     Default: not stated."""
-    encoding: str = "utf-8"
-    """Text encoding of both files."""
 
     cites = ("artetxe2019margin",)
     two_sided = True
@@ -108,7 +106,7 @@ class Bitext(Evaluator):
         """
         for problem in self.check():
             raise DataError(problem)
-        lines = self.pairs or len(read_lines(locate(self.parallel[0]), self.encoding))
+        lines = self.pairs or len(read_lines(locate(self.parallel[0])))
         data = [sha256(locate(path)) for path in self.parallel]
         first, second = self._files(lines).read()
         lists = {"first": Texts(first), "second": Texts(second=second)}
@@ -181,9 +179,7 @@ class Bitext(Evaluator):
 
     def _files(self, pairs: int) -> ParallelFiles:
         """Return the two files, with their first `pairs` lines as aligned pairs."""
-        return ParallelFiles(
-            *self.parallel, pairs, pairs, seed=0, encoding=self.encoding
-        )
+        return ParallelFiles(*self.parallel, pairs, pairs, seed=0)
 
 
 def _nearest_lines(lines: Encoded, others: Encoded, count: int) -> Neighbours:

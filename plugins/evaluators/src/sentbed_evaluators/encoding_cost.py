@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from attrs.validators import ge
+from attrs.validators import and_, deep_iterable, ge, le
 from sentbed import DataError, RunError
 from sentbed.protocols import (
     DrivesEncoder,
@@ -25,6 +26,7 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.similarities import ALL_OUTPUTS
 from sentbed_evaluators.text_lines import texts_digest
+from sentbed_evaluators.texts_of_length import MOST, SHORTEST, WORDS, texts_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EncodingCost(Evaluator):
-    """Cost of encoding the texts of another evaluation, as columns beside a study's scores.
+    """Cost of encoding texts: those of another evaluation (`texts`), or texts of equal length (`lengths`).
 
-    A sample of the distinct texts of that evaluation is encoded separately, with the `max_length` of the recipe
-    and the prompts that the texts have in that evaluation. No vector is taken from the cache, or from a pass that
-    several cells of a study share. The following scores are counts; on all machines that form the same batches,
-    they are equal:
+    Nothing is taken from the cache, or from a pass that several cells of a study share. Times are from strings
+    to vectors in memory and hold for one machine, which the protocol describes. Each is that of the fastest of
+    `repeats` passes, since other programs can only make a pass longer.
+
+    With `texts`, a sample of the distinct texts of that evaluation is encoded, with the `max_length` of the
+    recipe and the prompts that the texts have there. The scores are columns beside a study's other scores.
+    These are counts; on all machines that form the same batches, they are equal:
 
     - `passes`: number of passes through the backbone per text. Each prompt of an encoder takes one pass, and the
       auxiliary prompt of an intervention takes another.
@@ -48,33 +53,47 @@ class EncodingCost(Evaluator):
     - `padding`: number of padding tokens per text.
     - `operations`: billions of floating-point operations per text, two per multiply-add, in matrix products and
       attention. Padding and additional passes are included, and a shared prefix counts once. The score exists
-      only on PyTorch, in one process and without a compiler.
+      only on PyTorch, in one process.
     - `memory`: MiB of the weights and of the largest set of tensors that exist at one time in a pass. A second
-      copy of the weights and the memory of libraries are left out; the evaluator `memory` includes them. The
-      score exists only where `operations` does.
+      copy of the weights and the memory of libraries are left out; the cost of the run includes them. The score
+      exists only where `operations` does.
     - `parameters`: millions of parameters, including those of layers that are not run.
 
-    The following scores are times, from strings to vectors in memory. They hold for one machine, which the
-    protocol describes. Each is the shortest of `repeats` passes, since other programs can only make a pass
-    longer:
+    These are times:
 
     - `seconds`: time per 1,000 texts.
     - `processor-seconds`: processor time of all threads of the process per 1,000 texts, which other programs
       hardly affect. The score exists only on a CPU, and then it is before `seconds`.
 
     `primary` is minus the score `seconds`.
+
+    With `lengths`, there is one score for each length and size of batch: `examples/s`, the number of texts
+    encoded in a second. For the length n, every text has exactly n tokens, special tokens included, so that
+    nothing is padded; the tokens of a prompt's template come on top. All texts are different. Sentence-T5
+    measures this throughput in its appendix A. `primary` is the first score.
     """
 
     name: ClassVar[str] = "encoding-cost"
 
-    texts: Evaluator
+    texts: Evaluator | None = None
     """Evaluator whose texts are encoded, such as `{ use = "senteval-sts", tasks = ["STSB-dev"] }`. Its scores are
     not computed. It must be an evaluator that prepares lists of texts."""
-    sample: int = attrs.field(default=512, validator=ge(1))
-    """Number of texts to encode, evenly spaced in the sorted list of distinct texts. If there are fewer texts,
-    all are encoded."""
+    lengths: tuple[int, ...] = attrs.field(
+        default=(), validator=deep_iterable(ge(SHORTEST))
+    )
+    """Instead of `texts`: numbers of tokens per text, each at least 16. The encoder's `max_length` has no
+    effect."""
+    batch_sizes: tuple[int, ...] = attrs.field(
+        default=(), validator=deep_iterable(ge(1))
+    )
+    """For `lengths`: numbers of texts per call of the encoder. The engine may split them into smaller batches.
+    Default: all texts in one call."""
+    sample: int = attrs.field(default=512, validator=and_(ge(1), le(MOST)))
+    """Number of texts to encode: of `texts`, evenly spaced in the sorted list of distinct texts (if there are
+    fewer, all are encoded); or of each of `lengths`."""
     repeats: int = attrs.field(default=3, validator=ge(1))
-    """Number of timed passes over the sample. In one untimed pass before them, batches are counted."""
+    """Number of timed passes over the sample, after one that is not timed: in it, kernels are chosen, shapes
+    compiled and weights copied."""
 
     reads = ALL_OUTPUTS
     two_sided = False
@@ -82,19 +101,43 @@ class EncodingCost(Evaluator):
     @property
     def development(self) -> bool:
         """Whether the evaluator `texts` is for development."""
-        return self.texts.development
+        return self.texts is not None and self.texts.development
+
+    def check(self) -> Iterator[str]:
+        """Yield problems with the choice of texts."""
+        if (self.texts is None) == (not self.lengths):
+            yield (
+                'expected either `texts`, such as `{ use = "senteval-sts" }`, or `lengths`, such as `[128]`; '
+                "give one of them"
+            )
+        if self.batch_sizes and not self.lengths:
+            yield "`batch_sizes` is for `lengths`; remove it"
+        lists = {"lengths": self.lengths, "batch_sizes": self.batch_sizes}
+        for name, values in lists.items():
+            if len(set(values)) != len(values):
+                yield f"`{name}` is {list(values)!r}; name each number once"
 
     def files(self) -> Iterable[Path]:
         """Return the files that `texts` reads."""
+        if self.texts is None:
+            return ()
         return self.texts.files()
 
     def prepare(self) -> DrivesEncoder:
-        """Read the data of the evaluator `texts`.
+        """Read the data of the evaluator `texts`, if there is one.
 
         Raises:
             DataError: if its data is missing or malformed, or has no text.
             RunError: if it drives the encoder itself and prepares no lists of texts.
         """
+        for problem in self.check():
+            raise DataError(problem)
+        if self.texts is None:
+            # On these texts, which have all words of the timed ones, a tokenizer may be trained.
+            return DrivesEncoder(
+                self._throughput, lambda: texts_of(len(WORDS), max(self.lengths))
+            )
+
         prepared = self.texts.prepare()
         if not isinstance(prepared, Prepared):
             raise RunError(
@@ -116,12 +159,53 @@ class EncodingCost(Evaluator):
         count = min(self.sample, len(distinct))
         sample = [distinct[place * len(distinct) // count] for place in range(count)]
         task_of_text = {text: tasks[text] for text in sample}
+        facts = {
+            "id": self.name,
+            "texts": self.texts.name,
+            "sample": count,
+            "data": texts_digest(sample),
+        }
         return DrivesEncoder(
-            lambda encoder: self._evaluate(encoder, task_of_text), lambda: distinct
+            lambda encoder: self._cost(encoder, task_of_text, facts), lambda: distinct
         )
 
-    def _evaluate(
-        self, encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
+    def _throughput(self, encoder: TextEncoder) -> Evaluation:
+        """Time passes over texts of each length, in batches of each size.
+
+        Raises:
+            RunError: if the encoder is none of a recipe.
+            ModelError: if the encoder has too few positions for a length.
+        """
+        scores = []
+        cases = list(product(self.lengths, self.batch_sizes or (self.sample,)))
+        for done, (length, size) in enumerate(cases):
+            encoder.progress(self.name, done, len(cases))
+            texts = texts_of(self.sample, length)
+            encode = partial(_encode_batches, encoder.unwrapped, texts, size, length)
+            encode()
+            seconds, _ = self._fastest(encode)
+
+            task = f"length-{length}"
+            if self.batch_sizes:
+                task += f"-batch-{size}"
+            protocol = {
+                "id": self.name,
+                "length": length,
+                "batch": size,
+                "sample": self.sample,
+                "repeats": self.repeats,
+                "text": "different, nothing padded; tokenising is timed",
+                "machine": dict(encoder.machine),
+            }
+            scores.append(Score(task, "examples/s", self.sample / seconds, protocol))
+        encoder.progress(self.name, len(cases), len(cases))
+        return Evaluation(tuple(scores), primary=scores[0].value)
+
+    def _cost(
+        self,
+        encoder: TextEncoder,
+        task_of_text: Mapping[str, TextTask],
+        facts: Mapping[str, Any],
     ) -> Evaluation:
         """Encode the sample, count batches and operations, and time the passes.
 
@@ -130,44 +214,48 @@ class EncodingCost(Evaluator):
         """
         counting = _CountingEncoder(encoder.unwrapped.placed)
         counted_encoder = attrs.evolve(encoder.unwrapped, placed=counting)
-        texts = list(task_of_text)
-        encode = partial(_encode, counted_encoder, _by_prompt(encoder, task_of_text))
+        parts = _by_prompt(encoder, task_of_text)
+        encode = partial(_encode_parts, counted_encoder, parts)
+        count = len(task_of_text)
 
-        # The first pass is not timed: in it, kernels are chosen, shapes compiled and weights copied.
         encode()
-        counts = counting.tally.per_text(len(texts))
-        encoder.progress(self.name, 1, self.repeats + 2)
+        counted = counting.per_text(count)
+        encoder.progress(self.name, 1, 3)
+        computed = list(_computed(counting, encode, encoder.machine, count))
+        encoder.progress(self.name, 2, 3)
+        seconds, processor_seconds = self._fastest(encode, counting.forget_prefix)
+        encoder.progress(self.name, 3, 3)
 
-        computed = list(_computed(counting, encode, encoder.machine, len(texts)))
-        encoder.progress(self.name, 2, self.repeats + 2)
-
-        seconds, processor_seconds = [], []
-        for repeat in range(self.repeats):
-            counting.forget_prefix()
-            elapsed, processor_time = _timed(encode)
-            seconds.append(1000 * elapsed / len(texts))
-            processor_seconds.append(1000 * processor_time / len(texts))
-            encoder.progress(self.name, repeat + 3, self.repeats + 2)
-
-        counted = {
-            "id": self.name,
-            "texts": self.texts.name,
-            "sample": len(texts),
-            "data": texts_digest(texts),
-        }
-        timed = {**counted, "repeats": self.repeats, "machine": dict(encoder.machine)}
-        rate = "per 1,000"
+        timed = {**facts, "repeats": self.repeats, "machine": dict(encoder.machine)}
         score = partial(Score, direction="lower", axis="cost")
+        in_time = partial(score, metric="per 1,000", protocol=timed)
         scores = []
         if encoder.device == "cpu":
-            shortest = min(processor_seconds)
-            scores.append(score("processor-seconds", rate, shortest, timed))
-        scores.append(score("seconds", rate, min(seconds), timed))
-        for task, value in counts.items():
-            scores.append(score(task, "per text", value, counted))
+            rate = 1000 * processor_seconds / count
+            scores.append(in_time("processor-seconds", value=rate))
+        scores.append(in_time("seconds", value=1000 * seconds / count))
+        for task, value in counted.items():
+            scores.append(score(task, "per text", value, facts))
         for task, unit, value in computed:
-            scores.append(score(task, unit, value, counted))
-        return Evaluation(tuple(scores), primary=-min(seconds))
+            scores.append(score(task, unit, value, facts))
+        return Evaluation(tuple(scores), primary=-1000 * seconds / count)
+
+    def _fastest(
+        self,
+        encode: Callable[[], object],
+        before_each: Callable[[], object] = lambda: None,
+    ) -> tuple[float, float]:
+        """Call `encode` `repeats` times; return the least elapsed seconds, and the least of processor time."""
+        elapsed = []
+        processor_time = []
+        for _ in range(self.repeats):
+            before_each()
+            start = time.perf_counter()
+            processor_start = time.process_time()
+            encode()
+            elapsed.append(time.perf_counter() - start)
+            processor_time.append(time.process_time() - processor_start)
+        return min(elapsed), min(processor_time)
 
 
 def _by_prompt(
@@ -182,7 +270,7 @@ def _by_prompt(
     return list(groups.values())
 
 
-def _encode(
+def _encode_parts(
     encoder: TextEncoder, parts: Sequence[tuple[TextTask, Sequence[str]]]
 ) -> None:
     """Encode the texts of each prompt, into a vector for each text or for each token."""
@@ -190,12 +278,10 @@ def _encode(
         encoder.encode(texts, task)
 
 
-def _timed(encode: Callable[[], object]) -> tuple[float, float]:
-    """Call `encode`; return the elapsed seconds, and the seconds of processor time."""
-    start, processor_start = time.perf_counter(), time.process_time()
-    encode()
-    elapsed = time.perf_counter() - start
-    return elapsed, time.process_time() - processor_start
+def _encode_batches(encoder: Any, texts: Sequence[str], size: int, length: int) -> None:
+    """Encode texts in calls of `size` texts, each cut to `length` tokens."""
+    for start in range(0, len(texts), size):
+        encoder.encode(texts[start : start + size], max_length=length)
 
 
 def _computed(
@@ -226,18 +312,27 @@ def _computed(
     yield "parameters", "millions", parameters(counting.module) / 1e6
 
 
-@attrs.define
-class _Tally:
-    """Numbers of rows and tokens in the batches that an engine has encoded."""
+class _CountingEncoder(PlacedEncoder):
+    """An encoder on its device that counts the rows and tokens of the batches that it encodes."""
 
-    rows: int = 0
-    tokens: int = 0
-    """Tokens, except padding and shared prefixes."""
-    prefix_tokens: int = 0
-    """Tokens of the shared prefixes, each of which is computed once."""
-    repeated_prefix_tokens: int = 0
-    """Tokens of the shared prefixes if they were computed for every row."""
-    padding: int = 0
+    def __init__(self, placed: PlacedEncoder) -> None:
+        self.placed = placed
+        self.width = placed.width
+        self.shares_prefix = placed.shares_prefix
+        self.asynchronous = placed.asynchronous
+        self.module = placed.module
+
+        self.rows = 0
+        self.tokens = 0
+        self.padding = 0
+        self.prefix_tokens = 0
+        """Tokens of the shared prefixes, each of which is computed once."""
+        self.repeated_prefix_tokens = 0
+        """Tokens of the shared prefixes if they were computed for every row."""
+
+        self.last_prefix: NDArray[np.int64] | None = None
+        """Shared prefix of the previous batch."""
+        self.first_batch: TokenBatch | None = None
 
     def per_text(self, texts: int) -> dict[str, float]:
         """Return the scores that follow from the counts, divided by the number of texts."""
@@ -247,18 +342,6 @@ class _Tally:
             "tokens-unshared": (self.tokens + self.repeated_prefix_tokens) / texts,
             "padding": self.padding / texts,
         }
-
-
-class _CountingEncoder(PlacedEncoder):
-    """An encoder on its device that counts the rows and tokens of the batches that it encodes."""
-
-    def __init__(self, placed: PlacedEncoder) -> None:
-        self.placed, self.tally = placed, _Tally()
-        self.width, self.shares_prefix = placed.width, placed.shares_prefix
-        self.asynchronous, self.module = placed.asynchronous, placed.module
-        self.last_prefix: NDArray[np.int64] | None = None
-        """Shared prefix of the previous batch."""
-        self.first_batch: TokenBatch | None = None
 
     def encode(self, batch: TokenBatch) -> Any:
         return next(self.encode_batches([batch]))
@@ -270,25 +353,25 @@ class _CountingEncoder(PlacedEncoder):
         return self.placed.plan(lengths)
 
     def _count(self, batch: TokenBatch) -> TokenBatch:
-        """Add a batch to the tally, and return the batch."""
+        """Add a batch to the counts, and return the batch."""
         import numpy as np
 
-        tally, rows = self.tally, len(batch.input_ids)
+        rows = len(batch.input_ids)
         for part in (batch, batch.auxiliary):
             if part is None:
                 continue
             size = tokens = part.input_ids.size
             if part.attention_mask is not None:
                 tokens = int(part.attention_mask.sum())
-            tally.rows += rows
-            tally.tokens += tokens
-            tally.padding += size - tokens
+            self.rows += rows
+            self.tokens += tokens
+            self.padding += size - tokens
 
         if batch.prefix is not None:
             last = self.last_prefix
             if last is None or not np.array_equal(last, batch.prefix):
-                tally.prefix_tokens += len(batch.prefix)
-            tally.repeated_prefix_tokens += rows * len(batch.prefix)
+                self.prefix_tokens += len(batch.prefix)
+            self.repeated_prefix_tokens += rows * len(batch.prefix)
 
         self.last_prefix = batch.prefix
         if self.first_batch is None:

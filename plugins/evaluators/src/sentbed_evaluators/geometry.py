@@ -88,7 +88,8 @@ class Geometry(Evaluator):
     name: ClassVar[str] = "geometry"
 
     path: FilePath | None = None
-    """File of scored pairs, read as by `sts`; default: a task of the SentEval directory."""
+    """File of scored pairs with the columns `sentence1`, `sentence2` and `score`; default: a task of the SentEval
+    directory."""
     parallel: tuple[FilePath, FilePath] | None = None
     """Instead of `path`: two text files with one sentence per line, in which line n of one is the translation of
     line n of the other. The first file has the first sides of the pairs."""
@@ -110,14 +111,6 @@ class Geometry(Evaluator):
     data_dir: FilePath | None = None
     """Without `path` and `parallel`: SentEval's `downstream` directory or one above it; default:
     `SENTBED_DATA`."""
-    columns: tuple[str, str, str] = ("sentence1", "sentence2", "score")
-    """First sentence, second sentence and score in `path`: names, or positions with `header = false`."""
-    header: bool = True
-    """Whether the first line of `path` names the columns."""
-    separator: str | None = None
-    """Separator of the columns of `path`; default: by the suffix."""
-    encoding: str = "utf-8"
-    """Text encoding of `path` or `parallel`."""
     threshold: float = 4.0
     """Gold score above which a pair is positive (STS-B: 0 to 5)."""
     protocols: tuple[Convention, ...] = ("wang-isola", "st5")
@@ -233,13 +226,11 @@ class Geometry(Evaluator):
 
     def _file(self, path: FilePath) -> PairFile:
         """Return the file of scored pairs, with its layout."""
-        return PairFile(path, self.columns, self.header, self.separator, self.encoding)
+        return PairFile(path, ("sentence1", "sentence2", "score"))
 
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
         """Return the two line-aligned files, and which pairs are formed from them."""
-        return ParallelFiles(
-            *files, self.pairs, self.positives, self.seed, self.encoding
-        )
+        return ParallelFiles(*files, self.pairs, self.positives, self.seed)
 
     def _read(self) -> GeometryPairs:
         """Read the pairs from the files or from a task of SentEval; raises `DataError`."""

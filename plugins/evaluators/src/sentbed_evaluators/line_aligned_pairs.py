@@ -28,7 +28,6 @@ class ParallelFiles:
     pairs: int
     positives: int
     seed: int
-    encoding: str = "utf-8"
 
     @property
     def task(self) -> str:
@@ -40,7 +39,7 @@ class ParallelFiles:
         """Yield problems that can be found without reading the files."""
         for location in (self.first, self.second):
             try:
-                next(text_lines(local_file(location), self.encoding), None)
+                next(text_lines(local_file(location)), None)
             except DataError as error:
                 yield str(error)
                 break
@@ -58,7 +57,7 @@ class ParallelFiles:
                 in their numbers of lines; with the file.
         """
         paths = locate(self.first), locate(self.second)
-        first, second = (read_lines(path, self.encoding) for path in paths)
+        first, second = (read_lines(path) for path in paths)
         if len(first) != len(second):
             raise DataError(
                 f"the file has {len(second)} lines, `{paths[0]}` has {len(first)}, but line n of one must be "

@@ -59,10 +59,10 @@ class Retrieval(Evaluator):
 
     Measures are those of trec_eval, averaged over queries. nDCG has the linear gain grade / log2(rank + 1); for
     recall, MRR and MAP, a document with a grade above 0 is relevant. Queries without a relevant document are left
-    out and counted; BEIR keeps such a query, with a score of 0, if it was judged. As in BEIR, the document with a
-    query's id is left out of that query's ranking, and a relevant document that is missing from the corpus counts
-    as not retrieved; a note counts such documents. Repeated ids are an error, and so are judged queries that are
-    missing from `queries.jsonl`.
+    out and counted; BEIR keeps such a query, with a score of 0, if it was judged. As in BEIR, a document is its
+    title, a space and its text; the document with a query's id is left out of that query's ranking; and a
+    relevant document that is missing from the corpus counts as not retrieved. Repeated ids are an error, and so
+    are judged queries that are missing from `queries.jsonl`.
 
     Search is exact. It ranks by the similarity that the encoder names, with the query as the first text; by
     default by the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A
@@ -87,21 +87,12 @@ class Retrieval(Evaluator):
     similarity: Literal["cosine", "dot"] | None = None
     """Similarity that ranks documents if the encoder names none: `cosine`, or the inner product `dot`;
     default: `cosine`."""
-    title: bool = True
-    """For a folder: whether a document is its title, a space and its text, as in BEIR; if false, its text
-    only."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
-    """For a file of pairs: columns of query and document, as names, or as positions with `header = false`."""
+    """For a file of pairs: names of the columns of query and document."""
     label: str | None = None
     """For a file of pairs: column with a number, which is above 0 if the document is relevant to the query. The
     documents of all pairs are searched, relevant or not. Default: every document is relevant to the query of its
     pair."""
-    header: bool = True
-    """Whether the first line of a file of pairs names the columns."""
-    separator: str | None = None
-    """Separator of the columns of a file of pairs; default: by the suffix."""
-    encoding: str = "utf-8"
-    """Text encoding of a file of pairs. Files in BEIR's layout are always read as UTF-8."""
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
     cost: bool = False
@@ -210,10 +201,9 @@ class Retrieval(Evaluator):
     @property
     def _file(self) -> TextPairFile | PairFile:
         """The layout of the file of pairs."""
-        layout = self.header, self.separator, self.encoding
         if self.label is None:
-            return TextPairFile(self.path, self.columns, *layout)
-        return PairFile(self.path, (*self.columns, self.label), *layout)
+            return TextPairFile(self.path, self.columns)
+        return PairFile(self.path, (*self.columns, self.label))
 
     def _read(self) -> Collection:
         """Read the folder or the file of pairs; raises `DataError` if `check` finds a problem, too."""
@@ -221,7 +211,7 @@ class Retrieval(Evaluator):
             raise DataError(problem)
         path = locate(self.path)
         if path.is_dir():
-            return beir_files.read_beir(path, self.split or "test", title=self.title)
+            return beir_files.read_beir(path, self.split or "test")
         file = self._file
         about: dict[str, Any] = {
             "split": self.split or "whole file",
@@ -321,6 +311,5 @@ class Retrieval(Evaluator):
                 100 * float(values.mean()),
                 protocol,
                 items=Items("mean", values),
-                note=collection.note,
                 degenerate=degenerate,
             )

@@ -43,13 +43,6 @@ def is_cosine(
     return similarity.formula == "cosine"
 
 
-def similarity_name(similarity: Similarity | None) -> str:
-    """Return the name of a similarity, for the axis of a figure."""
-    if similarity is None or is_cosine(similarity):
-        return "cosine"
-    return similarity.name
-
-
 def zero_remarks(
     similarity: Similarity | None,
     rows: Encoded,

@@ -14,7 +14,6 @@ from sentbed.protocols import (
     Evaluation,
     Evaluator,
     Prepared,
-    Scatter,
     Score,
     Texts,
     Vectors,
@@ -39,7 +38,6 @@ from sentbed_evaluators.senteval_sts_files import (
 )
 from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
-    similarity_name,
     zero_remarks,
 )
 from sentbed_evaluators.task_suites import FileSuite, mean_value
@@ -160,8 +158,7 @@ class STS(Evaluator):
             clusters=identities(drawn_with),
         )
         spearman = score("spearman")
-        figure = _scatter(self._task, pairs, similarities, vectors)
-        return Evaluation((spearman, score("pearson")), spearman.value, (figure,))
+        return Evaluation((spearman, score("pearson")), spearman.value)
 
 
 @attrs.frozen
@@ -237,19 +234,14 @@ class SentEvalSTS(FileSuite):
 
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
-    """Score each task and collect its scatter plot; raises `RunError` if an embedding is not finite."""
-    import numpy as np
-
+    """Score each task; raises `RunError` if an embedding is not finite."""
     scores: list[Score] = []
-    scatters: list[Scatter] = []
     for task in tasks:
         sizes = [len(subset) for subset in task.subsets]
         similarities, zeros = _similarities(vectors, task.name, sizes)
         scores += _score_task(task, similarities, zeros)
-        joined = np.concatenate(similarities)
-        scatters.append(_scatter(task.name, task.pairs, joined, vectors))
     main = [score for score in scores if score.metric == "spearman"]
-    return Evaluation(tuple(scores), mean_value(main), tuple(scatters))
+    return Evaluation(tuple(scores), mean_value(main))
 
 
 def _score_task(
@@ -347,19 +339,3 @@ def _similarities(
         start = end
     texts = vectors.lists[name].both
     return similarities, zero_remarks(vectors.similarity, rows, texts)
-
-
-def _scatter(
-    task: str,
-    pairs: ScoredPairs,
-    similarities: NDArray[np.float64],
-    vectors: Vectors,
-) -> Scatter:
-    """Return the plot of gold scores and similarities."""
-    return Scatter(
-        title=task,
-        x_label="gold score",
-        y_label=similarity_name(vectors.similarity),
-        x=pairs.scores,
-        y=tuple(similarities.tolist()),
-    )

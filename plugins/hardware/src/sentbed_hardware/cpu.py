@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine, Runtime
 from sentbed_common import import_heavy, present_instructions, processor_capabilities
 
@@ -18,10 +16,6 @@ from sentbed_hardware.engine_parts.cpu_defaults import (
     require_instructions,
 )
 
-NO_INT8 = (
-    "the runtime `cpu` does not compute in int8; encode with "
-    '`runtime = { use = "openvino", precision = "int8" }` of sentbed-openvino'
-)
 WITHOUT_BF16 = (
     'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
 )
@@ -37,19 +31,14 @@ class Cpu(Distributed, Runtime):
 
     name: ClassVar[str] = "cpu"
 
-    precision: Literal["fp32", "bf16", "int8", "auto"] = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """`bf16` needs AMX or AVX-512 instructions for bf16. `auto` is bf16 on a processor with these
-    instructions, else fp32. `int8` is refused: use the runtime `openvino` for it."""
+    instructions, else fp32. The runtime `openvino` has int8."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of threads of one operation. The default is `OMP_NUM_THREADS` if it is set. Otherwise, the
     processes on this machine share its cores equally."""
     deterministic: bool = False
     """Whether to refuse operations whose results may differ from run to run."""
-
-    def check(self) -> Iterator[str]:
-        """Yield problems with the settings."""
-        if self.precision == "int8":
-            yield NO_INT8
 
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
@@ -62,12 +51,8 @@ class Cpu(Distributed, Runtime):
         """Set the threads and the determinism of this process, and return the engine.
 
         Raises:
-            RuntimeUnavailableError: if the precision is `int8`, or is `bf16` and the processor has no
-                instructions for it.
+            RuntimeUnavailableError: if the precision is `bf16` and the processor has no instructions for it.
         """
-        if self.precision == "int8":
-            raise RuntimeUnavailableError(NO_INT8)
-
         # OpenMP and Rayon read these variables when they are loaded. By default, OpenMP's waiting threads spin:
         # two processes on the same cores are then up to twenty times slower. With 10,000 spins, they are not,
         # and a single process is 3 % slower.

@@ -17,7 +17,6 @@ def poolers() -> Mapping[str, str]:
         "max": "sentbed_poolers.max:Max",
         "mean-first-last": "sentbed_poolers.mean_first_last:MeanFirstLast",
         "weighted-mean": "sentbed_poolers.weighted_mean:WeightedMean",
-        "latent-attention": "sentbed_poolers.latent_attention:LatentAttention",
         "last": "sentbed_poolers.last:Last",
         "decoder": "sentbed_poolers.decoder:Decoder",
         "mask": "sentbed_poolers.mask:Mask",

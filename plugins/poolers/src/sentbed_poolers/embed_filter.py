@@ -44,7 +44,7 @@ class EmbedFilter(Transform):
 
     def misfits(self, place: EncoderRecipe) -> Iterator[str]:
         """Yield a problem if the backbone has no output embedding, or vectors are not states of the backbone."""
-        if not all(backbone.predicts for backbone in place.backbones):
+        if not place.backbone.predicts:
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
                 f"backbone `{place.backbone.name}` has none with these settings: it has no head that "

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import attrs
-from attrs.validators import min_len, optional
 from sentbed import DataError, FilePath, SentbedError, locate
 from sentbed.errors import suggest
 from sentbed.helpers import read_lines
@@ -105,10 +104,6 @@ class TemplatePrompt(Prompt):
 
     Appendix C of PromptEOL has several examples.
     """
-    layers: tuple[int, ...] | None = attrs.field(
-        default=None, validator=optional(min_len(1))
-    )
-    """Layers from which token states are taken with this prompt; by default the backbone's `layers`."""
 
     @property
     def cites(self) -> tuple[str, ...]:
@@ -170,16 +165,12 @@ class TemplatePrompt(Prompt):
         if self.demonstrations:
             template = _after_demonstrations(template, self.demonstrations)
         normalizer = normalizer or "none"
-        return ResolvedPrompt(
-            template, normalizer, NORMALIZERS[normalizer], self.layers
-        )
+        return ResolvedPrompt(template, normalizer, NORMALIZERS[normalizer])
 
     def _require_nothing_without_template(self) -> None:
         """Raise `SentbedError` if a field is set that has no effect without a template."""
         if self.demonstrations:
             part = "a demonstration"
-        elif self.layers:
-            part = "`layers`"
         elif self.normalizer not in (None, "none"):
             part = "text rules"
         else:

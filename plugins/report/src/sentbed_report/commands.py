@@ -31,11 +31,11 @@ def compare(
     as_json: bool,
     out: str | None,
 ) -> None:
-    """Compare runs and studies on all scores that they share: difference, interval and p-value.
+    """Compare runs, or the cells of a study, on all scores that they share: difference, interval and p-value.
 
     Each row is compared with the first row over seeds and items, if their protocols are equal. Two runs are two
     rows. If there are more runs, or with `--out`, runs that differ only in their seed share a row. If RUN is
-    the directory of a study, each cell of the study is a row; a single study is compared with its own baseline.
+    the directory of a study, its cells are compared with its own baseline.
     """
     from sentbed_report.selected_tables import require_tables
     from sentbed_report.study.build_summary_tables import summarise
@@ -46,11 +46,10 @@ def compare(
 
     directories = [Path(run) for run in runs]
     base = None if out is None else Path(out)
-    study = any(map(is_study, directories))
-    if len(runs) < 2 and not study:
+    if not any(map(is_study, directories)) and len(runs) < 2:
         raise click.UsageError("name two runs or more, or a study")
 
-    is_row_each = len(runs) == 2 and base is None and not study
+    is_row_each = len(runs) == 2 and base is None
     data = runs_as_study(directories, base, is_row_each)
     # Only a page shows how all pairs compare; without one, the baseline's tests have the whole level.
     summaries = summarise(data, all_pairs=base is not None)

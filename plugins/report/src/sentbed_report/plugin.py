@@ -1,4 +1,4 @@
-"""Hooks of sentbed-report: pages and tables of runs, and the table `[report]` of recipes."""
+"""Hooks of sentbed-report: pages and tables of runs, and their commands."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ def commands() -> Mapping[str, str]:
 
 
 @hookimpl
-def recipe_tables() -> Mapping[str, str]:
-    """Return the table `[report]`."""
-    return {
-        "report": "sentbed_report.report_config:ReportTable",
-    }
-
-
-@hookimpl
 def scores_ready(run: Run, evaluation: Evaluation) -> None:
     """Write the items of an evaluation's scores to `items/`."""
     from sentbed_report.score_items import keep_items
@@ -53,7 +45,6 @@ def tracker_state() -> tuple[str, Mapping[str, Any]]:
 @hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md` and `tables/`."""
-    from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.score_items import attach_items
     from sentbed_report.study.exports import write_tables
@@ -64,8 +55,6 @@ def write_report(run: Run, data: ReportData) -> Path:
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
-    if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
-        data = attrs.evolve(data, scatters=())
     summaries = run_summaries(data)
     page = write(run.directory, data, summaries=summaries)
     write_tables(run.directory, summaries)

@@ -1,4 +1,4 @@
-"""Tables of finished runs and studies with a selection of their scores, for the command `sentbed table`."""
+"""Tables of finished runs, or of a study, with a selection of their scores, for the command `sentbed table`."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def selected_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the tables of runs and studies: one row per cell and encoder, with means over seeds.
+    """Return the tables of runs, or of a study: one row per cell and encoder, with means over seeds.
 
     Runs that differ only in their seed are one cell. `protocol` is the id of a protocol. Encoders before training
-    have rows only in tables of runs. Costs of runs are only in the tables of studies, and only if nothing is
+    have rows only in tables of runs. Costs of runs are only in the tables of a study, and only if nothing is
     selected.
 
     Raises:
         RunError: if no score is left.
     """
     data = runs_as_study(directories)
-    of_studies = any(map(is_study, directories))
-    if not of_studies:
+    of_study = is_study(directories[0])
+    if not of_study:
         data = attrs.evolve(data, cells=with_runs(data.cells, _without_cost))
 
     data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
     data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     data = _only(data, "metric", metric, attrgetter("metric"))
-    summaries = summarise(data, start=not of_studies, all_pairs=of_studies)
+    summaries = summarise(data, start=not of_study, all_pairs=of_study)
     require_tables(summaries)
     return summaries
 

@@ -226,9 +226,9 @@ def test_files_are_the_same_whatever_matplotlib_is_set_to(plot, tmp_path):
 
 
 def test_a_file_has_its_size_and_a_format_that_is_known(plot, tmp_path):
-    write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
+    write_figure(plot.figure(3.3), tmp_path / "a.svg")
 
-    assert 'width="237.6pt" height="144pt"' in (tmp_path / "a.svg").read_text()
+    assert 'width="237.6pt" height="166.32pt"' in (tmp_path / "a.svg").read_text()
 
     with pytest.raises(RunError, match=r"which is no figure format; use "):
         write_figure(plot.figure(3.3), tmp_path / "a.gif")

@@ -86,8 +86,6 @@ def reproduce(
     if dry_run:
         return
 
-    if not keep_going:
-        plan.require_usable_data()
     result = run_plan(
         plan,
         plugins,

@@ -21,7 +21,7 @@ from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import duration
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import STUDY
+from sentbed_report.study.study_file import STUDY
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.choosers import chosen_runs
@@ -36,7 +36,7 @@ from sentbed_studies.shared_work_plan import (
 from sentbed_studies.study import Entries, Run, Study
 from sentbed_studies.study_config import Keep
 from sentbed_studies.study_jobs import Outcome, start_worker
-from sentbed_studies.write_study_directory import study_record, write_study
+from sentbed_studies.write_study_directory import unstarted, write_study
 
 PAUSE = 0.5
 """Seconds between two checks whether another process still works on a run."""
@@ -111,7 +111,7 @@ def run_study(  # noqa: PLR0913 - keywords
     runs: list[Run] = []
 
     def results() -> StudyData:
-        return read_data(directory, study_record(study, runs))
+        return read_data(directory, unstarted(study, runs))
 
     for batch in chosen_runs(study, results):
         if runs:

@@ -12,10 +12,9 @@ from sentbed.helpers import key_of
 from sentbed.protocols import Recipe
 from sentbed.tools import first_stages
 from sentbed_report.formatting import count
-from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
-from sentbed_report.study.study_record import RUNS
+from sentbed_report.study.study_data import RUNS
 
 from sentbed_studies.axes import matches_any
 from sentbed_studies.cell_keys import (
@@ -222,7 +221,7 @@ def plan_work(
         tasks.append(
             Task(
                 key,
-                attrs.evolve(_single_run(recipe), run=run_table),
+                attrs.evolve(recipe, run=run_table),
                 contents[key],
                 above,
                 runs=tuple(of_key),
@@ -244,12 +243,6 @@ def _run_name(study: str, run: Run) -> str:
     safe = re.sub(r"[^A-Za-z0-9._-]", "-", name)
     end = f"-seed{run.seed}-{run.key[:8]}"
     return safe[: LONGEST_NAME - len(end)] + end
-
-
-def _single_run(recipe: Recipe) -> Recipe:
-    """Return a recipe without scatter plots, which are slow to draw."""
-    tables = {**recipe.tables, "report": ReportTable(scatters=False)}
-    return attrs.evolve(recipe, tables=tables)
 
 
 def _with_all_evaluations(runs: Sequence[Run]) -> Recipe:
@@ -299,7 +292,7 @@ def _shared_stages(recipes: Sequence[Recipe], keys: CellKeys) -> list[Task | Non
             if len(sharing) > with_next_stage:
                 if key not in prefixes:
                     # Trackers record only runs of the study.
-                    recipe = attrs.evolve(_single_run(sharing[0]), tracker=())
+                    recipe = attrs.evolve(sharing[0], tracker=())
                     prefixes[key] = Task(key, recipe, above=above, stages=length)
                 above = prefixes[key]
         longest.append(above)

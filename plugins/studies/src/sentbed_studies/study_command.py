@@ -52,7 +52,7 @@ keep_going_option = click.option(
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1),
-    help="Number of cells to run at a time; by default as many as cores and memory allow.",
+    help="Number of cells to run at a time; by default as many as cores allow, and one per 4 GiB of memory.",
 )
 
 
@@ -147,8 +147,6 @@ def run(
     for line in plan.lines():
         click.echo(line, err=not dry_run)
 
-    if on_this_machine and not keep_going:
-        plan.require_usable_data()
     if dry_run:
         return
 
@@ -301,12 +299,6 @@ def watch(directory: str, every: int) -> None:
     help="Print the names and titles of the figures.",
 )
 @click.option(
-    "-o",
-    "file",
-    type=click.Path(dir_okay=False),
-    help="The file of one figure; its suffix is the format.",
-)
-@click.option(
     "--out",
     type=click.Path(file_okay=False),
     help="The directory; DIRECTORY/figures by default.",
@@ -328,25 +320,14 @@ def watch(directory: str, every: int) -> None:
     show_default=True,
     help="Inches.",
 )
-@click.option("--height", type=float, help="Inches; by default as in the report.")
-@click.option(
-    "--dpi",
-    type=click.IntRange(1),
-    default=300,
-    show_default=True,
-    help="Resolution of PNG.",
-)
 def plot(
     directory: str,
     names: tuple[str, ...],
     only_list: bool,
-    file: str | None,
     out: str | None,
     form: str,
     task: str,
     width: float,
-    height: float | None,
-    dpi: int,
 ) -> None:
     """Write figures of the study in DIRECTORY as files for papers: the figures called NAME, or all.
 
@@ -362,17 +343,6 @@ def plot(
     )
 
     from sentbed_studies.study_results import load_study
-
-    if file is not None and out is not None:
-        raise click.UsageError(
-            "`-o FILE` and `--out DIRECTORY` both say where to write: take one of them out"
-        )
-
-    if file is not None and len(names) != 1:
-        raise click.UsageError(
-            f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
-            "say the directory of their files with `--out DIRECTORY`"
-        )
 
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
@@ -391,9 +361,7 @@ def plot(
 
     for name, plot in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        if file is not None:
-            path = Path(file)
-        write_figure(plot.figure(width, height), path, plot.title, dpi)
+        write_figure(plot.figure(width), path, plot.title)
         click.echo(path)
 
 
@@ -429,22 +397,8 @@ def plot(
 @click.option(
     "--cells",
     type=click.IntRange(1),
-    help="Number of cells compared with the baseline.",
-)
-@click.option(
-    "--level",
-    type=float,
-    default=0.05,
-    show_default=True,
-    help="Significance level of all comparisons together.",
-)
-@click.option(
-    "--power",
-    "power_",
-    type=float,
-    default=0.8,
-    show_default=True,
-    help="Probability of finding the difference.",
+    default=1,
+    help="Number of cells compared with the baseline, with `--seed-std`.",
 )
 def power(
     directories: tuple[str, ...],
@@ -452,18 +406,24 @@ def power(
     item_std: float | None,
     seeds: tuple[int, ...],
     difference: tuple[float, ...],
-    cells: int | None,
-    level: float,
-    power_: float,
+    cells: int,
 ) -> None:
     """Show the smallest difference that a number of seeds can show, and how many seeds a difference needs.
 
     The standard deviations are those of the finished runs of the study in DIRECTORY, or of several run
     directories. Instead, they can be set with `--seed-std` and `--item-std`.
     """
+    from sentbed.errors import RunError
+    from sentbed_report.statistics.power import Spread
+    from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.runs_as_study import runs_as_study
-
-    from sentbed_studies.power_table import power_of_spread, power_of_study
+    from sentbed_report.study_page.power_section import (
+        NOTES,
+        Comparisons,
+        observed_comparisons,
+        power_table,
+    )
+    from sentbed_report.tables.terminal import to_text
 
     if bool(directories) == (seed_std is not None or item_std is not None):
         raise click.UsageError(
@@ -472,11 +432,19 @@ def power(
 
     if directories:
         data = runs_as_study([*map(Path, directories)])
-        tables = power_of_study(data, seeds, difference, power_, level, cells)
+        comparisons = observed_comparisons(summarise(data))
+        if not comparisons:
+            raise RunError(
+                f"of {data.name}, no cell has been compared with a baseline under two seeds or more, so that it "
+                "is not known how much seeds differ; run more seeds, or give the spread with `--seed-std`"
+            )
     else:
-        spread = (seed_std or 0.0, item_std or 0.0)
-        tables = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    click.echo("\n\n".join(map(str, tables)))
+        spread = Spread(seed_std or 0.0, item_std or 0.0)
+        comparisons = [Comparisons.planned(spread, cells)]
+        seeds = seeds or (2, 3, 5, 10)
+    for each in comparisons:
+        click.echo(to_text(power_table(each, seeds, difference)), nl=False)
+    click.echo("\n".join(NOTES))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

@@ -22,6 +22,7 @@ def needs_of(study: Study, plugins: Plugins) -> str:
     if commands:
         parts.append(f"data that is not here ({', '.join(commands)})")
     parts += _hours(study)
+
     return " ".join([f"It takes {'; '.join(parts)}.", *problems])
 
 
@@ -34,7 +35,9 @@ def _models(study: Study) -> list[str]:
             name = getattr(encoder.backbone, "model", None) or encoder.backbone.name
             if name in models:
                 continue
+
             models[name] = f"{name} (size unknown)"
+
             untrained = attrs.evolve(run.recipe, stage=(), evaluate=())
             for planned in planner.plan(untrained).encoders.values():
                 if planned.recipe == encoder and planned.fake is not None:
@@ -50,17 +53,19 @@ def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]
     """Return the commands that get files that are missing, and the problems that no command solves."""
     commands: dict[str, None] = {}
     problems: dict[str, None] = {}
+
     for run in study.runs:
         try:
             check(run.recipe, plugins)
         except RecipeError as error:
             for problem in error.problems:
                 commands_named = _COMMAND.findall(problem.message)
-                commands.update(
-                    dict.fromkeys(f"`{command}`" for command in commands_named)
-                )
+                for command in commands_named:
+                    commands[f"`{command}`"] = None
+
                 if not commands_named:
                     problems[f"Not here: {problem.message}."] = None
+
     return list(commands), list(problems)
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from sentbed.errors import Problem, RecipeError, SentbedError
+from sentbed.errors import Problem, RecipeError
 from sentbed.helpers import physical_memory, usable_cores
 from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
 from sentbed_report.study.read_study_directory import is_finished, read_data
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_record import RUNS
-from sentbed_workbench.resource_plan import Planner
+from sentbed_report.study.study_data import RUNS, StudyData
 
 from sentbed_studies.added_evaluations import lines_on_evaluations
 from sentbed_studies.axes import labels_that_are_equal
@@ -23,10 +21,10 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.choosers import chosen_runs
 from sentbed_studies.shared_work_plan import Bundle, Work, plan_work, unfinished
 from sentbed_studies.study import Entries, Run, Study
-from sentbed_studies.write_study_directory import study_record
+from sentbed_studies.write_study_directory import unstarted
 
-MEMORY_SHARE = 0.8
-"""Share of the machine's memory that all cells running at the same time may use together."""
+MEMORY_OF_CELL = 4 * 2**30
+"""Bytes of the machine's memory for each cell that runs at the same time."""
 
 
 @attrs.frozen(eq=False)
@@ -44,8 +42,6 @@ class StudyPlan:
     """Whether no further runs will be chosen."""
     workers: int
     """Number of cells that are run at a time."""
-    unusable: Sequence[str] = ()
-    """Messages about data because of which runs would fail."""
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a readable summary."""
@@ -64,11 +60,6 @@ class StudyPlan:
         yield from self._shared_work()
         if unfinished(self.work, self.directory):
             yield f"  runs: {count(self.workers, 'cell')} at a time"
-
-    def require_usable_data(self) -> None:
-        """Raise `RecipeError` if runs would fail because of their data."""
-        if self.unusable:
-            raise RecipeError(map(Problem, self.unusable))
 
     def _sizes(self) -> str:
         """Return a line with the numbers of cells, prompts, seeds, runs and finished runs."""
@@ -135,7 +126,7 @@ def plan_study(
     runs: list[Run] = []
 
     def results() -> StudyData:
-        return read_data(directory, study_record(study, runs))
+        return read_data(directory, unstarted(study, runs))
 
     bundles: list[Bundle] = []
     is_last = True
@@ -152,51 +143,27 @@ def plan_study(
     if not selected.tasks:
         message = "none of the cells asked for is in the `sample` of the study; ask for others, or raise `sample`"
         raise RecipeError([Problem(message)])
-    unusable: Sequence[str] = ()
-    # If nothing is left to do, models would be built in vain.
-    if unfinished(selected, directory):
-        planner = Planner()
-        memory = largest_memory(selected, planner)
-        unusable = planner.unusable
-        if workers is None and choose_workers:
-            workers = workers_for(selected, memory)
+    if workers is None and choose_workers:
+        workers = workers_for(selected)
     return StudyPlan(
-        study, directory, keys, whole_work, selected, is_last, workers or 1, unusable
+        study, directory, keys, whole_work, selected, is_last, workers or 1
     )
 
 
-def largest_memory(work: Work, planner: Planner) -> int | None:
-    """Return the largest memory of a run in bytes, as planned; None if that of a run is unknown."""
-    planned: set[str] = set()
-    largest = 0
-    for task in work.tasks:
-        recipe = task.recipe
-        key = repr((recipe.runtime, recipe.encoders, recipe.stage))
-        if key in planned:
-            continue
+def workers_for(work: Work) -> int:
+    """Return how many cells to run at a time on this machine: as its cores allow, and one per 4 GiB of memory.
 
-        planned.add(key)
-        try:
-            plan = planner.plan(recipe)
-        except SentbedError:
-            return None
-        for memory in (plan.encoding, *(stage.memory for stage in plan.stages)):
-            largest = max(largest, sum(memory.values()))
-    return largest or None
-
-
-def workers_for(work: Work, memory_of_run: int | None) -> int:
-    """Return how many cells to run at a time on this machine, as its cores and its memory allow.
-
-    One cell is run at a time if a cell may use all cores or a GPU, or if the memory of a cell is unknown.
+    One cell is run at a time if a cell may use all cores or a GPU.
     """
     threads = _threads(work)
-    memory = memory_limit() or physical_memory()
-    if threads is None or memory_of_run is None or memory is None:
+    if threads is None:
         return 1
 
-    by_memory = int(MEMORY_SHARE * memory // memory_of_run)
-    return max(1, min(_cores() // threads, by_memory, len(work.bundles)))
+    workers = min(_cores() // threads, len(work.bundles))
+    memory = memory_limit() or physical_memory()
+    if memory is not None:
+        workers = min(workers, memory // MEMORY_OF_CELL)
+    return max(1, workers)
 
 
 def _threads(work: Work) -> int | None:

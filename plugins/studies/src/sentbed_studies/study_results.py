@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed_report.figures.figure_files import DPI, write_figure
+from sentbed_report.figures.figure_files import write_figure
 from sentbed_report.figures.plot import WIDTH
 from sentbed_report.figures.study_figures import figure_named, study_figures
-from sentbed_report.formatting import count
-from sentbed_report.statistics.levels import SIGNIFICANT
-from sentbed_report.statistics.power import POWER
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.measurements import study_frame
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from sentbed_report.figures.plot import Plot
-
-    from sentbed_studies.power_table import PowerTable
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -50,31 +45,6 @@ class LoadedStudy:
 
     data: StudyData
     """Content of the study's directory: cells, runs with their directories and records, excluded cells."""
-
-    @property
-    def name(self) -> str:
-        """Name of the study."""
-        return self.data.name
-
-    @property
-    def axes(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of each axis -> labels of the axis, in the order of the recipe."""
-        return {axis.name: axis.labels for axis in self.data.axes}
-
-    @property
-    def baseline(self) -> str | None:
-        """Name of the cell with which the others are compared; None if the study has no baseline."""
-        return self.data.baseline
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seeds of every cell."""
-        return self.data.seeds
-
-    @property
-    def prompts(self) -> tuple[str, ...]:
-        """Labels of the prompts with which every cell is run; empty in a study without `prompts`."""
-        return self.data.prompts
 
     @cached_property
     def tables(self) -> tuple[Summary, ...]:
@@ -98,28 +68,6 @@ class LoadedStudy:
         runs have the evaluator `run-cost`.
         """
         return study_frame(self.data)
-
-    def power(
-        self,
-        seeds: Sequence[int] = (),
-        differences: Sequence[float] = (),
-        power: float = POWER,
-        level: float = SIGNIFICANT,
-    ) -> tuple[PowerTable, ...]:
-        """Return the power of comparisons with the baseline, given the spread of this study.
-
-        There is a result for the last column of each table; `print` shows it as text. It has the smallest
-        difference that can be shown with each of `seeds`, by default the study's number of seeds and its
-        multiples by two and four. For each of `differences`, it has the number of seeds that is needed to show
-        it.
-
-        Raises:
-            RunError: if no cell was compared with the baseline under two seeds or more, or if an argument is out
-                of range.
-        """
-        from sentbed_studies.power_table import power_of_study
-
-        return power_of_study(self.data, seeds, differences, power, level)
 
     def items(
         self,
@@ -150,8 +98,6 @@ class LoadedStudy:
         *,
         task: str = "",
         width: float = WIDTH,
-        height: float | None = None,
-        dpi: int = DPI,
     ) -> Figure:
         """Draw a figure of the report.
 
@@ -159,31 +105,23 @@ class LoadedStudy:
             name: Name of the figure, such as `cost`; see `figures`.
             file: File to write, as PDF, SVG or PNG; by default none is written.
             task: Task whose scores a figure of a table shows; by default the average of tasks, if there is one.
-            width: Width in inches.
-            height: Height in inches; by default it is in the same proportion to the width as in the report.
-            dpi: Resolution of a PNG file, in dots per inch.
+            width: Width in inches; the height is in the same proportion to it as in the report.
 
         Raises:
             RunError: if there is no such figure or task, or if the file cannot be written.
         """
         plot = figure_named(self._plots(task), name)
-        figure = plot.figure(width, height)
+        figure = plot.figure(width)
         if file is not None:
-            write_figure(figure, Path(file), plot.title, dpi)
+            write_figure(figure, Path(file), plot.title)
         return figure
 
     def _plots(self, task: str) -> dict[str, Plot]:
         return study_figures(self.data, self.tables, task)
 
     def __repr__(self) -> str:
-        data = self.data
-        axes = " x ".join(f"{len(labels)} {name}" for name, labels in self.axes.items())
-        sizes = f"{count(len(data.cells), 'cell')} ({axes})"
-        if data.prompts:
-            sizes += f" x {count(len(data.prompts), 'prompt')}"
-        sizes += f" x {count(len(data.seeds), 'seed')}"
-        return f"<study {data.name}: {sizes}, {data.finished:,} of {count(data.total, 'run')} finished>"
+        return repr(self.data)
 
     def _repr_html_(self) -> str:
         tables = "".join(table._repr_html_() for table in self.tables)
-        return f"<p>{escape(repr(self)[1:-1])}</p>{tables}"
+        return f"<p>{escape(repr(self.data)[1:-1])}</p>{tables}"

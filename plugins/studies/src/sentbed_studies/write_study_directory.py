@@ -13,15 +13,13 @@ from sentbed.helpers import write_atomic
 from sentbed.protocols import Recipe
 from sentbed.tools import differences, unstructure
 from sentbed_report.study.read_study_directory import RECIPE
-from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study.study_record import (
-    CellRecord,
-    ConfirmationRecord,
-    RunRecord,
-    StudyRecord,
-    read_study_record,
-    write_study_record,
+from sentbed_report.study.study_data import (
+    AxisInfo,
+    CellInfo,
+    CellRun,
+    StudyData,
 )
+from sentbed_report.study.study_file import read_study_file, write_study_file
 from sentbed_report.study.study_settings import settings_of
 
 from sentbed_studies.study import Run, Study
@@ -42,30 +40,28 @@ def write_study(
     Raises:
         RunError: if the directory holds a study with another name.
     """
-    record = study_record(study, runs)
-    before = _record_before(directory)
-    if before is not None and before.name != record.name:
+    name = _name_before(directory)
+    if name not in ("", study.name):
         raise RunError(
-            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose another "
+            f"`{directory}` holds the study `{name}`, and this one is `{study.name}`; choose another "
             "`--out`, or give the study its name"
         )
 
     directory.mkdir(parents=True, exist_ok=True)
-    if record != before:
-        write_study_record(directory, record)
+    write_study_file(directory, unstarted(study, runs))
     write_atomic(directory / RECIPE, _recipe(study, directory))
 
 
-def _record_before(directory: Path) -> StudyRecord | None:
-    """Return the record of the study in a directory; None if there is none, or if it cannot be read."""
+def _name_before(directory: Path) -> str:
+    """Return the name of the study in a directory; empty if there is none, or if it cannot be read."""
     try:
-        return read_study_record(directory)
+        return read_study_file(directory).name
     except (RunError, DataError):
-        return None
+        return ""
 
 
-def study_record(study: Study, runs: Sequence[Run]) -> StudyRecord:
-    """Return the content of `study.json`; `runs` are the runs that were chosen so far, with their keys.
+def unstarted(study: Study, runs: Sequence[Run]) -> StudyData:
+    """Return the data of a study none of whose runs has begun; `runs` were chosen so far, with their keys.
 
     Runs with seeds that the study does not have are those of the chosen cell with fresh seeds. Each cell has the
     differences between its recipe and the recipe of the baseline, or of the first cell.
@@ -75,47 +71,43 @@ def study_record(study: Study, runs: Sequence[Run]) -> StudyRecord:
         paths = axis.paths(study.document)
         axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
 
-    runs_of_cell: dict[str, list[Run]] = {}
-    fresh = []
-    for run in runs:
-        if run.seed in study.seeds:
-            runs_of_cell.setdefault(run.name, []).append(run)
-        else:
-            fresh.append(run)
-
     of_baseline = (run for run in study.runs if run.name == study.baseline)
     baseline = _recipe_to_compare(next(of_baseline, study.runs[0]).recipe)
     cells = []
     for name in study.names:
-        of_cell = runs_of_cell.get(name)
+        of_cell = [run for run in runs if run.name == name]
         if not of_cell:
             continue
         first = of_cell[0]
+        planned = []
+        fresh = []
+        for run in of_cell:
+            unstarted_run = CellRun(
+                name,
+                run.seed,
+                evaluations=run.evaluations,
+                prompt=run.prompt,
+                key=run.key,
+            )
+            if run.seed in study.seeds:
+                planned.append(unstarted_run)
+            else:
+                fresh.append(unstarted_run)
         differing = tuple(differences(baseline, _recipe_to_compare(first.recipe)))
-        cells.append(CellRecord(name, first.labels, differing, _records(of_cell)))
+        cells.append(
+            CellInfo(name, first.labels, tuple(planned), differing, tuple(fresh))
+        )
 
-    confirmation = None
-    if fresh:
-        confirmation = ConfirmationRecord(fresh[0].name, _records(fresh))
-
-    return StudyRecord(
+    return StudyData(
         name=study.name,
         axes=tuple(axes),
+        cells=tuple(cells),
         baseline=study.baseline,
+        seeds=study.seeds,
         excluded=tuple((each.cell.name, each.reasons) for each in study.excluded),
         prompts=study.prompts,
-        cells=tuple(cells),
-        confirmation=confirmation,
         **settings_of(study.table),
     )
-
-
-def _records(runs: Sequence[Run]) -> tuple[RunRecord, ...]:
-    """Return the records of runs."""
-    records = []
-    for run in runs:
-        records.append(RunRecord(run.seed, run.key, run.evaluations, run.prompt))
-    return tuple(records)
 
 
 def _recipe_to_compare(recipe: Recipe) -> Any:

@@ -25,10 +25,6 @@ class PromptContract(ComponentContract):
         assert isinstance(resolved, ResolvedPrompt)
         return resolved
 
-    def test_layers(self, component: Prompt, resolved: ResolvedPrompt) -> None:
-        """The layers that `resolve` returns are those that the prompt names."""
-        assert resolved.layers == component.layers
-
     @pytest.mark.parametrize("text", TEXTS)
     def test_rules(self, resolved: ResolvedPrompt, text: str) -> None:
         """The rules are a function of the text alone, and have a name unless they change nothing."""

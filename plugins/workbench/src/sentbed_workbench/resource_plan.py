@@ -48,8 +48,6 @@ def plan(recipe: Recipe) -> Plan:
 class Planner:
     """Plans several recipes, such as the cells of a study. What they have in common is computed once."""
 
-    unusable: list[str] = attrs.field(factory=list, init=False)
-    """Problems with data that would also stop a run of one of the planned recipes."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
@@ -80,7 +78,6 @@ class Planner:
         context = BuildContext(
             lambda: training_texts(recipe, name),
             needs=encoder.needs,
-            readings=encoder.readings,
             shapes_only=True,
         )
 
@@ -90,7 +87,7 @@ class Planner:
             return _or_problem(backbone, lambda: fake_backbone(backbone, context))
 
         needs = sorted(encoder.needs)
-        fake = self._once(build_backbone, backbone, needs, encoder.readings)
+        fake = self._once(build_backbone, backbone, needs)
         if isinstance(fake, str):
             return EncoderPlan(encoder, problem=fake)
 
@@ -116,8 +113,6 @@ class Planner:
         """Return the plan of the stage with this index."""
         stage = recipe.stage[index]
         texts = self._sampled_texts(recipe, index, encoders)
-        if texts.unusable and texts.problem not in self.unusable:
-            self.unusable.append(texts.problem)
         rows = min(stage.batch_size, texts.rows or stage.batch_size)
         planned = _plan_of_batches(stage, texts, rows)
         problems = list(planned.problems)
@@ -210,7 +205,7 @@ class Planner:
             )
 
         recipe = encoder.recipe
-        key = (recipe.backbone, sorted(recipe.needs), recipe.readings, batches)
+        key = (recipe.backbone, sorted(recipe.needs), batches)
         return self._once(
             count_pass, *key, device.precision, device.kind, "trained", trained
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.errors import DataError, SentbedError
+from sentbed.errors import SentbedError
 from sentbed.protocols import EncoderRecipe, Recipe
 from sentbed.tools import PromptTokenizer, Sampler
 
@@ -34,8 +34,6 @@ class SampledTexts:
     """Number of batches per epoch; None if it is unknown."""
     problem: str = ""
     """Reason why the texts are unknown; empty if they are known."""
-    unusable: bool = False
-    """Whether the data has a fault with which a run would fail, too."""
 
 
 def sampled_texts(
@@ -87,8 +85,7 @@ def sampled_texts(
                 stage.normalize_text,
             )
     except SentbedError as error:
-        is_unusable = isinstance(error, DataError)
-        return attrs.evolve(unread, problem=str(error), unusable=is_unusable)
+        return attrs.evolve(unread, problem=str(error))
 
     return SampledTexts(lengths, source, len(data), sampler.batches_an_epoch)
 

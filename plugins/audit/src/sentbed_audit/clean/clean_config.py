@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
-from attrs.validators import and_, gt, le
 from sentbed import FilePath, locate
 from sentbed.errors import DataError
 from sentbed.protocols import (
@@ -17,12 +16,10 @@ from sentbed.protocols import (
     TableTraits,
 )
 
-from sentbed_audit.clean.seen_texts import NEAR
-
 
 @attrs.frozen
 class Clean(RecipeTable):
-    """`[clean]`: scores on items that do not occur in training texts; off if absent."""
+    """`[clean]`: scores on items that do not occur in training texts, of which the stages' data are a part."""
 
     traits: ClassVar[TableTraits] = TableTraits(decides=False)
 
@@ -32,11 +29,6 @@ class Clean(RecipeTable):
     compressed by gzip."""
     data: tuple[DataSource, ...] = ()
     """Data components that read training texts."""
-    stages: bool = True
-    """Whether the data of the recipe's stages are training texts, too."""
-    near: float = attrs.field(default=NEAR, validator=and_(gt(0), le(1)))
-    """Share of a text's words, in (0, 1]. A text counts as nearly seen if at least this share is in runs of 8
-    words that training texts have, too."""
 
     def problems(
         self,
@@ -45,18 +37,12 @@ class Clean(RecipeTable):
         check_files: bool,
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield a problem for each missing file, and one if there are no training texts at all."""
-        if not self.training and not self.data and not (self.stages and recipe.stage):
+        if not self.training and not self.data and not recipe.stage:
             yield (), "there are no training texts; name files in `training`"
         if not check_files:
             return
         for number, path in enumerate(self.training):
             try:
-                place = locate(path)
+                locate(path)
             except DataError as error:
                 yield ("training", number), str(error)
-                continue
-            if not place.is_file():
-                yield (
-                    ("training", number),
-                    f"`{path}` is a directory or does not exist; name a file",
-                )

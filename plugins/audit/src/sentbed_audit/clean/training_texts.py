@@ -1,73 +1,57 @@
-"""Readers of training texts: from files, and from data sources of recipes."""
+"""Training texts, of files and of data sources."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from sentbed.errors import DataError
-from sentbed.protocols import DataSource
+from sentbed import locate
+from sentbed.protocols import DataSource, Recipe
 from sentbed_common import (
     csv_rows,
-    decoded_line,
+    decoded_lines,
     json_object,
-    open_text,
+    suffix_of,
+    text_lines,
 )
 
-ROWS = 4096
-"""Number of rows that are read from a data source at a time."""
+from sentbed_audit.clean.clean_config import Clean
 
-_PACKED_TABLES = (".parquet", ".arrow", ".zip", ".xz", ".bz2")
-
-
-def texts_of_source(source: DataSource) -> Iterator[str]:
-    """Yield the texts in all columns of a data source.
-
-    Raises:
-        DataError: if the source cannot be read.
-    """
-    dataset = source.open()
-    for start in range(0, len(dataset), ROWS):
-        rows = range(start, min(start + ROWS, len(dataset)))
-        for values in dataset.rows(rows).values():
-            yield from (value for value in values if isinstance(value, str))
+TrainingSource: TypeAlias = Path | DataSource
+"""A file or a component that has training texts."""
 
 
-def texts_of_file(path: Path) -> Iterator[str]:
-    """Yield the texts of a file: all strings of `.jsonl`, all fields of `.csv`, otherwise tab-separated fields.
+def training_sources(recipe: Recipe) -> list[TrainingSource]:
+    """Return the sources that `[clean]` names in a recipe, and those of its stages."""
+    table = recipe.table(Clean) or Clean()
+    sources: list[TrainingSource] = [locate(path).resolve() for path in table.training]
+    sources += table.data
+    sources += [stage.data for stage in recipe.stage]
+    return sources
 
-    The encoding is UTF-8. The file may be compressed by gzip.
+
+def texts_of(source: TrainingSource) -> Iterator[str]:
+    """Yield the texts of a source, as the field `Clean.training` says.
 
     Raises:
-        DataError: if it cannot be read; the error names file and line.
+        DataError: if it cannot be read, with file and line.
     """
-    name = path.name.lower().removesuffix(".gz")
-    if name.endswith(_PACKED_TABLES):
-        raise DataError(
-            "texts are read from plain text, `.tsv`, `.csv` and `.jsonl` files, also in `.gz`; name this file in "
-            'a data component, such as `data = [{ use = "pairs", path = "..." }]` in `[clean]`',
-            path,
-        )
+    if not isinstance(source, Path):
+        yield from source.open().texts()
+        return
 
-    lines = _lines(path)
-    if name.endswith(".csv"):
-        for _, fields in csv_rows(lines, path):
+    suffix = suffix_of(source.name)
+    if suffix == ".csv":
+        for _, fields in csv_rows(decoded_lines(source), source):
             yield from fields
         return
 
-    for number, line in enumerate(lines, start=1):
-        if name.endswith(".jsonl"):
-            yield from _strings(json_object(line, path, number))
+    for number, line in text_lines(source):
+        if suffix == ".jsonl":
+            yield from _strings(json_object(line, source, number))
         else:
-            yield from line.rstrip("\r\n").split("\t")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, which may be compressed; raises `DataError` if it cannot be read."""
-    with open_text(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            yield decoded_line(line, path, number)
+            yield from line.split("\t")
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -78,5 +62,4 @@ def _strings(value: Any) -> Iterator[str]:
         for part in value:
             yield from _strings(part)
     elif isinstance(value, dict):
-        for part in value.values():
-            yield from _strings(part)
+        yield from _strings(list(value.values()))

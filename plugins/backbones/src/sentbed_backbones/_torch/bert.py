@@ -34,6 +34,8 @@ HEADS = ("cls.", "lm_head.", "vocab_", "generator_", "predictions.", "head.")
 class BertFamily(Family):
     """BERT and related encoders; see `sentbed_backbones.bert.Bert`."""
 
+    kind = "bert"
+
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a WordPiece tokenizer."""
         return train_wordpiece(
@@ -51,16 +53,6 @@ class BertFamily(Family):
             intermediate_size=4 * width,
             pad_token_id=tokenizer.pad_token_id,
         )
-
-    def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not that of a masked-language encoder; None if it is one."""
-        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
-        if is_masked or hasattr(config, "auto_map"):
-            has_positions = hasattr(config, "max_position_embeddings")
-            if has_positions and not config.is_encoder_decoder:
-                return None
-
-        return "the backbone `bert` takes encoders of BERT's family"
 
     def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""

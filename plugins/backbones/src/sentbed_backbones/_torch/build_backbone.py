@@ -46,7 +46,7 @@ def build(
     Raises:
         ModelError: if weights or the configuration are missing, or need code that is not trusted.
     """
-    family = family_of(parameters, context.needs, context.readings, context.template)
+    family = family_of(parameters, context.needs, context.template)
     if not context.shapes_only:
         return load(parameters, family, context)
 

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -46,6 +46,8 @@ from sentbed_backbones.transformer_base import (
 class Family:
     """What differs between architectures of transformers; the defaults suit most architectures."""
 
+    kind: ClassVar[str]
+    """Name of the backbone."""
     shares_prefix: bool = False
     """Whether a prefix that all texts share is computed once when encoding."""
 
@@ -53,14 +55,10 @@ class Family:
         self,
         parameters: Any,
         needs: frozenset[str],
-        readings: tuple[tuple[int, ...], ...] = (),
         template: tuple[str, str] | None = None,
     ) -> None:
         self.parameters = parameters
         self.needs = needs
-        self.readings = (parameters.layer_numbers, *readings)
-        """Numbers of the layers to read: first those of the backbone, then those of each prompt that names
-        layers."""
         self.intervention: BuiltIntervention | None = None
         """The intervention of the built backbone, which `BuiltTransformer` sets."""
         self.template = template
@@ -74,10 +72,6 @@ class Family:
         """Return the configuration of a model with random weights of the recipe's size."""
         raise NotImplementedError
 
-    def problem(self, config: Any) -> str | None:
-        """Return why a model with this configuration does not belong to the family; None if it does."""
-        raise NotImplementedError
-
     def configure(self, model: Any) -> None:
         """Apply the recipe's settings that need the built model, and check them.
 
@@ -88,7 +82,7 @@ class Family:
     @property
     def reads_layers(self) -> bool:
         """Whether layers other than the last are read."""
-        return "layers" in self.needs or set(self.readings) != {(-1,)}
+        return "layers" in self.needs or self.parameters.layer_numbers != (-1,)
 
     @property
     def denoises(self) -> bool:
@@ -171,7 +165,6 @@ class BuiltTransformer(BuiltBackbone):
 
         self.tokenizer: BulkTokenizer = BulkTokenizer(
             tokenizer,
-            family.readings[1:],
             parameters.placeholder,
             int(model.config.vocab_size),
             hides="span" in family.needs,
@@ -207,7 +200,7 @@ class BuiltTransformer(BuiltBackbone):
         """
         family = self.family
         needs = family.needs
-        readings = self._counted_readings()
+        numbers = self._counted_layers()
         mask_id: int | None = None
         if "mask-token" in needs:
             tokenizer = self.tokenizer.original
@@ -219,11 +212,10 @@ class BuiltTransformer(BuiltBackbone):
             mask_id = int(tokenizer.mask_token_id)
 
         hides = "span" in needs
-        reads_last_alone = len(readings) == 1 and not family.reads_layers
-        if reads_last_alone and mask_id is None and not hides:
+        if not family.reads_layers and mask_id is None and not hides:
             return states
 
-        read = PoolerStates(states, readings, "layers" in needs, mask_id, hides)
+        read = PoolerStates(states, numbers, "layers" in needs, mask_id, hides)
         if not family.denoises:
             return read
 
@@ -235,22 +227,22 @@ class BuiltTransformer(BuiltBackbone):
 
         return TemplateDenoising(read, template, first)
 
-    def _counted_readings(self) -> list[tuple[int, ...]]:
-        """Return the sets of layers to read, numbered from 0 (embeddings); (-1,) is the last layer alone."""
+    def _counted_layers(self) -> tuple[int, ...]:
+        """Return the layers to read, numbered from 0 (embeddings); (-1,) is the last layer alone.
+
+        Raises:
+            ModelError: if the model lacks one of them.
+        """
         count = int(self.model.config.num_hidden_layers) + 1
-        readings = []
-        for numbers in self.family.readings:
-            problem = problem_of_layers(numbers, count - 1)
-            if problem is not None:
-                raise ModelError(problem)
+        numbers: tuple[int, ...] = self.parameters.layer_numbers
+        problem = problem_of_layers(numbers, count - 1)
+        if problem is not None:
+            raise ModelError(problem)
 
-            if numbers == (-1,):
-                readings.append(numbers)
-            else:
-                # A pass that ends early has no last layer from which to count backwards.
-                readings.append(tuple(number % count for number in numbers))
-
-        return readings
+        if numbers == (-1,):
+            return numbers
+        # A pass that ends early has no last layer from which to count backwards.
+        return tuple(number % count for number in numbers)
 
     def inference(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import transformers
@@ -36,6 +35,8 @@ MASKED_BY_CONFIGURATION = frozenset(
 class CausalFamily(Family):
     """Causal language models; see `sentbed_backbones.causal.Causal`."""
 
+    kind = "causal"
+
     both_ways = False
     """Whether the attention of the built model is bidirectional."""
 
@@ -58,17 +59,6 @@ class CausalFamily(Family):
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
-
-    def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not of a causal model with a fixed number of positions; None if it is."""
-        is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
-        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
-        if (is_causal or hasattr(config, "auto_map")) and not is_masked:
-            has_positions = hasattr(config, "max_position_embeddings")
-            if has_positions and not config.is_encoder_decoder:
-                return None
-
-        return f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions"
 
     def configure(self, model: Any) -> None:
         """Let the model attend in the direction that the recipe says.
@@ -135,7 +125,7 @@ class CausalFamily(Family):
         None if it must run all blocks and the final norm.
         """
         count = int(model.config.num_hidden_layers) + 1
-        numbers = tuple(chain(*self.readings))
+        numbers = self.parameters.layer_numbers
         # Numbers of layers that the model lacks are reported elsewhere (`problem_of_layers`).
         are_layers = all(-count <= number < count for number in numbers)
         if "layers" in self.needs or not are_layers:

@@ -253,31 +253,38 @@ def read_config(
         # What is saved names no other code.
         del config.auto_map
 
-    if misfit := family.problem(config):
+    suitable = backbones_for(config)
+    if family.kind not in suitable:
+        advice = "choose another model"
+        if suitable:
+            advice += f", or the backbone `{suitable[-1]}`"
         raise ModelError(
-            f"the model in `{directory}` is a `{config.model_type}`; {misfit}; "
-            f"{_advice_for(config, parameters.name)}"
+            f"the model in `{directory}` is a `{config.model_type}`, which the backbone `{parameters.name}` does "
+            f"not take; {advice}"
         )
 
     set_dropout(config, parameters.dropout)
     return config
 
 
-def _advice_for(config: Any, backbone: str) -> str:
-    """Return which backbone to choose for a configuration that does not belong to `backbone`."""
-    suitable = backbone
+def backbones_for(config: Any) -> tuple[str, ...]:
+    """Return the backbones that take a model with this configuration, the most general one last."""
     if config.model_type in T5_MODEL_TYPES:
-        suitable = "t5"
-    elif hasattr(config, "max_position_embeddings") and not config.is_encoder_decoder:
-        # As in the families' `problem`.
-        if type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
-            suitable = "bert"
-        elif type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
-            suitable = "causal"
+        return ("t5",)
+    if config.is_encoder_decoder or not hasattr(config, "max_position_embeddings"):
+        return ()
 
-    if suitable == backbone:
-        return "choose another model"
-    return f"choose another model, or the backbone `{suitable}`"
+    if type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
+        return ("bert",)
+    if config.model_type == "opt":
+        return ("opt", "causal")
+    if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return ("causal",)
+    if hasattr(config, "auto_map"):
+        # The model's own code may compute either.
+        return ("bert", "causal")
+
+    return ()
 
 
 def _load(

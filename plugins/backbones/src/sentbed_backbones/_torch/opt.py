@@ -15,6 +15,8 @@ from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 class OptFamily(CausalFamily):
     """OPT; see `sentbed_backbones.opt.Opt`."""
 
+    kind = "opt"
+
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with OPT's special tokens: `</s>` before each text, nothing after it."""
         specials = {
@@ -47,13 +49,6 @@ class OptFamily(CausalFamily):
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
-
-    def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not OPT's; None if it is."""
-        if config.model_type == "opt":
-            return None
-
-        return "the backbone `opt` takes OPT"
 
     def states(self, model: Any) -> Module:
         """Return the forward pass of transformers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,25 +24,23 @@ class PoolerStates(nn.Module):
       the token ids that precede every row;
     - `(input_ids, attention_mask | None, position_ids=...)` on backbones for `TemplateDenoising`.
 
-    `layer_sets` has sets of layer numbers: that of the backbone, then that of each prompt that names layers. The
-    states of a set's layers are averaged. If there are several sets, each call needs the argument `readings`, the
-    index of the set for each row. With `keep_layers`, the result has the states of every layer, too. `mask_id`
-    is the id of the mask token, or None if the pooler does not read its state. With `hides`, tokens may be
-    hidden from the pooler: each call needs the argument `hidden`, and the returned mask is never None. See
-    `TokenBatch`.
+    `layers` has the numbers of the layers whose states are averaged. With `keep_layers`, the result has the
+    states of every layer, too. `mask_id` is the id of the mask token, or None if the pooler does not read its
+    state. With `hides`, tokens may be hidden from the pooler: each call needs the argument `hidden`, and the
+    returned mask is never None. See `TokenBatch`.
     """
 
     def __init__(
         self,
         states: Any,
-        layer_sets: Sequence[tuple[int, ...]],
+        layers: tuple[int, ...],
         keep_layers: bool,
         mask_id: int | None,
         hides: bool = False,
     ) -> None:
         super().__init__()
         self.states = states
-        self.layer_sets = layer_sets
+        self.layers = layers
         self.keep_layers = keep_layers
         self.mask_id = mask_id
         self.hides = hides
@@ -54,21 +51,24 @@ class PoolerStates(nn.Module):
         attention_mask: Tensor | None,
         *prefix: Tensor,
         hidden: Tensor | None = None,
-        readings: Tensor | None = None,
         **auxiliary: Batch,
     ) -> TokenStates:
         """Return the token states for the pooler.
 
-        `hidden` `(batch, shared + length)` and `readings` `(batch,)` are the fields of `TokenBatch`.
+        `hidden`, `(batch, shared + length)`, is that of `TokenBatch.keywords`.
 
         Raises:
-            ModelError: if one of these fields is needed and is None.
+            ModelError: if `hidden` is needed and is None.
         """
-        self._require_fields(hidden, readings)
+        if self.hides and hidden is None:
+            raise ModelError(
+                "the prompts of this encoder hide tokens, and its module is called without `hidden`; an engine "
+                "hands over `TokenBatch.keywords` (docs/engines.md)"
+            )
         states: TokenStates = self.states(
             input_ids, attention_mask, *prefix, **auxiliary
         )
-        vectors = self.chosen(states, readings)
+        vectors = self.mean_of_layers(states)
         states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
             # The states begin with those of a shared prefix.
@@ -93,44 +93,15 @@ class PoolerStates(nn.Module):
 
         return states
 
-    def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
-        """Raise `ModelError` if a field of the batch is None, although the vectors depend on it."""
-        missing = []
-        if self.hides and hidden is None:
-            missing.append("hidden")
-        if len(self.layer_sets) > 1 and readings is None:
-            missing.append("readings")
-        if missing:
-            raise ModelError(
-                f"the prompts of this encoder hide tokens or choose layers, and its module is called without "
-                f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
-            )
-
-    def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
-        """Return the states of each row, averaged over the layers that it reads, `(batch, length, width)`."""
-        vectors = self.mean_of_layers(states, self.layer_sets[0])
-        for index, numbers in enumerate(self.layer_sets[1:], 1):
-            assert readings is not None
-            # All rows are computed with each set of layers: a compiled graph cannot select rows by their
-            # content.
-            is_read = (readings == index)[:, None, None]
-            vectors = torch.where(
-                is_read, self.mean_of_layers(states, numbers), vectors
-            )
-
-        return vectors
-
-    @staticmethod
-    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> Tensor:
-        """Return the states averaged over the layers with these numbers, `(batch, length, width)`."""
-        if numbers == (-1,):
+    def mean_of_layers(self, states: TokenStates) -> Tensor:
+        """Return the states averaged over the layers that are read, `(batch, length, width)`."""
+        if self.layers == (-1,):
             last: Tensor = states.last_hidden_state
             return last
 
         assert states.layers is not None
-        return (
-            torch.stack([states.layers[number] for number in numbers]).float().mean(0)
-        )
+        read = [states.layers[number] for number in self.layers]
+        return torch.stack(read).float().mean(0)
 
 
 class TemplateDenoising(nn.Module):
@@ -156,21 +127,18 @@ class TemplateDenoising(nn.Module):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        readings: Tensor | None = None,
     ) -> TokenStates:
-        """Return the token states for the pooler; `readings` as in `PoolerStates`."""
-        states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
+        """Return the token states for the pooler."""
+        states: TokenStates = self.read(input_ids, attention_mask)
         if attention_mask is None:
             lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
         else:
             lengths = attention_mask.sum(1)
 
         assert states.mask_state is not None
-        return states._replace(
-            mask_state=states.mask_state - self._noise(lengths, readings)
-        )
+        return states._replace(mask_state=states.mask_state - self._noise(lengths))
 
-    def _noise(self, lengths: Tensor, readings: Tensor | None) -> Tensor:
+    def _noise(self, lengths: Tensor) -> Tensor:
         """Return the mask state of the template without a sentence, `(batch, width)`.
 
         It is computed for texts of these lengths, which decide the positions.
@@ -186,8 +154,7 @@ class TemplateDenoising(nn.Module):
 
         ids = ids.expand(len(lengths), -1)
         states: TokenStates = self.read.states(ids, None, position_ids=places)
-        chosen: Tensor = self.read.chosen(states, readings)
-        return chosen[:, template.mask_place]
+        return self.read.mean_of_layers(states)[:, template.mask_place]
 
 
 class EmptyTemplate(NamedTuple):

@@ -46,6 +46,8 @@ T5_MODEL_TYPES = ("t5", "mt5", "umt5")
 class T5Family(Family):
     """T5 and its relatives; see `sentbed_backbones.t5.T5`."""
 
+    kind = "t5"
+
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with T5's special tokens."""
         specials = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -68,13 +70,6 @@ class T5Family(Family):
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
-
-    def problem(self, config: Any) -> str | None:
-        """Return why a configuration is not T5's; None if it is."""
-        if config.model_type in T5_MODEL_TYPES:
-            return None
-
-        return "the backbone `t5` takes T5, T5 1.1 and mT5"
 
     def loader(self) -> Any:
         """Return the class with encoder and decoder if the pooler reads the decoder, else the encoder's."""

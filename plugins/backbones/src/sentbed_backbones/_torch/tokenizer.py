@@ -26,12 +26,11 @@ LARGEST_ID = (1 << 31) - 1
 class BulkTokenizer(Tokenizer):
     """A tokenizer that calls the library `tokenizers` directly: all texts in one call, in threads, not padded.
 
-    `original` is the tokenizer of transformers. `readings` has the sets of layers that prompts name; if there
-    are any, all `TokenIds` have the field `readings`. `hides` is whether tokens may be hidden from the pooler;
-    if so, all `TokenIds` have the field `hidden`. See `encode_marked`. `embeddings` is the number of tokens for
-    which the model has embeddings. `special_tokens` is whether special tokens ([CLS], </s>) are put around a
-    text. `empty_id` is the id of the token that a text without tokens gets; by default, it is the start token,
-    else the end token, else padding.
+    `original` is the tokenizer of transformers. `hides` is whether tokens may be hidden from the pooler; if so,
+    all `TokenIds` have the field `hidden`. See `encode_from`. `embeddings` is the number of tokens for which the
+    model has embeddings. `special_tokens` is whether special tokens ([CLS], </s>) are put around a text.
+    `empty_id` is the id of the token that a text without tokens gets; by default, it is the start token, else
+    the end token, else padding.
     """
 
     pad_id: int = 0
@@ -44,7 +43,6 @@ class BulkTokenizer(Tokenizer):
     def __init__(
         self,
         original: Any,
-        readings: Sequence[tuple[int, ...]] = (),
         placeholder: str | None = None,
         embeddings: int = LARGEST_ID + 1,
         hides: bool = False,
@@ -58,7 +56,6 @@ class BulkTokenizer(Tokenizer):
             )
 
         self.original = original
-        self.readings = readings
         self.hides = hides
         self.special_tokens = special_tokens
         self._embedded_tokens = embeddings
@@ -148,16 +145,10 @@ class BulkTokenizer(Tokenizer):
         )
         return self._token_ids(encodings)
 
-    def encode_marked(
-        self,
-        texts: Sequence[str],
-        starts: Sequence[int] | None,
-        layers: tuple[int, ...] | None,
-    ) -> TokenIds:
-        """Tokenise texts without truncation, with tokens hidden from the pooler and with layers to read.
+    def encode_from(self, texts: Sequence[str], starts: Sequence[int]) -> TokenIds:
+        """Tokenise texts without truncation, with tokens hidden from the pooler.
 
-        In text `i`, the tokens that end before character `starts[i]` are hidden; None hides nothing. `layers`
-        must be one of `readings`, or None for the backbone's layers.
+        In text `i`, the tokens that end before character `starts[i]` are hidden.
 
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
@@ -165,17 +156,8 @@ class BulkTokenizer(Tokenizer):
         self._definition.no_truncation()
         encodings = self._definition.encode_batch(list(texts))
         tokens = self._token_ids(encodings)
-        if starts is not None:
-            hidden = _tokens_before(tokens, encodings, starts)
-            tokens = attrs.evolve(tokens, hidden=hidden)
-
-        if layers is not None:
-            number = self.readings.index(layers) + 1
-            tokens = attrs.evolve(
-                tokens, readings=np.full(len(texts), number, np.int32)
-            )
-
-        return tokens
+        hidden = _tokens_before(tokens, encodings, starts)
+        return attrs.evolve(tokens, hidden=hidden)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
         """Return the ids of encoded texts, each with at least one token."""
@@ -196,8 +178,6 @@ class BulkTokenizer(Tokenizer):
         tokens = TokenIds(filled, np.concatenate([[0], np.cumsum(lengths)]))
         if self.hides:
             tokens = attrs.evolve(tokens, hidden=np.zeros(len(filled), bool))
-        if self.readings:
-            tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
 
         return tokens
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -39,10 +38,6 @@ class CpuDropoutAndAttention(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._seeds: np.random.SeedSequence | None = None
-        self._last_mask: Tensor | None = None
-        """Attention mask of the last call. All layers of a model get the same mask."""
-        self._last_bias: Tensor | None = None
-        """The result of `_bias` for `_last_mask`, so that it is computed once per model."""
         self._pool: ThreadPoolExecutor | None = None
 
     def __exit__(self, *raised: Any) -> None:
@@ -136,146 +131,43 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor | None:
-        """Return the result of attention; None if PyTorch has to compute it."""
+        """Return `dropout(softmax(scale Q K' + mask)) V`; None if PyTorch has to compute it."""
         dtype = query.dtype
         if torch.is_autocast_enabled("cpu"):
             dtype = torch.get_autocast_dtype("cpu")
 
         drops = _can_be_drawn(dropout_p)
-        if dropout_p != 0 and not drops:
+        if enable_gqa or not query.is_cpu or (dropout_p != 0 and not drops):
             return None
         # In fp32 and without dropout, PyTorch's attention is faster.
         if not drops and dtype != torch.bfloat16:
             return None
-        if enable_gqa or not _is_by_head_on_cpu(query, key):
-            return None
-        if attn_mask is not None and not _is_fixed_mask(attn_mask, is_causal):
+        if attn_mask is not None and (attn_mask.requires_grad or is_causal):
             return None
 
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-        shape = (*query.shape[:3], key.shape[2])
         if is_causal:
-            attn_mask = torch.ones(shape[2:], dtype=torch.bool).tril()[None, None]
-        if attn_mask is not self._last_mask:
-            self._last_mask = attn_mask
-            self._last_bias = _bias(attn_mask, dtype)
-
-        dropout_mask = None
-        if drops:
-            dropout_mask = self.dropout_mask(shape, dropout_p, dtype).flatten(0, 1)
+            shape = query.shape[-2], key.shape[-2]
+            attn_mask = torch.ones(shape, dtype=torch.bool).tril()
         if scale is None:
             scale = query.shape[-1] ** -0.5
+
+        # Autocast would compute the softmax in fp32.
         with torch.autocast("cpu", enabled=False):
-            attended: Tensor = Attention.apply(  # type: ignore[no-untyped-call]
-                query, key, value, self._last_bias, dropout_mask, scale
-            )
-
-        return attended
-
-
-def _is_by_head_on_cpu(query: Tensor, key: Tensor) -> bool:
-    """Return whether queries and keys are on the CPU, with equal batch sizes and numbers of heads."""
-    if not query.is_cpu or query.ndim != 4 or key.ndim != 4:
-        return False
-
-    return query.shape[:2] == key.shape[:2]
+            scores = query @ key.transpose(-2, -1) * scale
+            if attn_mask is not None:
+                scores = scores + _bias(attn_mask, dtype)
+            weights = torch.softmax(scores, -1)
+            if drops:
+                weights = weights * self.dropout_mask(weights.shape, dropout_p, dtype)
+            return weights @ value
 
 
-def _is_fixed_mask(mask: Tensor, is_causal: bool) -> bool:
-    """Return whether a mask has four axes, needs no gradient, and is not combined with a causal mask."""
-    return mask.ndim == 4 and not mask.requires_grad and not is_causal
-
-
-class Attention(torch.autograd.Function):
-    """`softmax(scale Q K' + bias) V` in the precision of its inputs. A dropout mask multiplies the softmax.
-
-    Queries, keys and values have the shape `(batch, heads, length, width)`. The bias can be broadcast to
-    `(batch, heads, length, length)`. The dropout mask has the shape `(batch x heads, length, length)`.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        scale: float,
-    ) -> Tensor:
-        """Return the weighted means of the values, in the shape of the queries."""
-        heads = query.shape[:2]
-        query, key, value = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
-        weights = _weights(query, key, bias, heads, scale)
-        attended = torch.bmm(_dropped(weights, mask), value)
-        # Without dropout, `backward` computes the weights again, to save memory as PyTorch's own kernel does.
-        saved = None
-        if mask is not None:
-            saved = weights
-        ctx.save_for_backward(query, key, value, bias, mask, saved)
-        ctx.heads = heads
-        ctx.scale = scale
-        return attended.view(*heads, *attended.shape[1:])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, output_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of queries, keys and values; the other arguments have none."""
-        query, key, value, bias, mask, weights = ctx.saved_tensors
-        if weights is None:
-            weights = _weights(query, key, bias, ctx.heads, ctx.scale)
-
-        output_grad = output_grad.flatten(0, 1)
-        value_grad = torch.bmm(_dropped(weights, mask).transpose(1, 2), output_grad)
-        weights_grad = torch.bmm(output_grad, value.transpose(1, 2))
-        if mask is not None:
-            weights_grad.mul_(mask)
-        scores_grad = torch.ops.aten._softmax_backward_data(
-            weights_grad, weights, -1, weights.dtype
-        )
-        query_grad = torch.bmm(scores_grad, key).mul_(ctx.scale)
-        key_grad = torch.bmm(scores_grad.transpose(1, 2), query).mul_(ctx.scale)
-
-        gradients = []
-        for gradient in (query_grad, key_grad, value_grad):
-            gradients.append(gradient.view(*ctx.heads, *gradient.shape[1:]))
-
-        return (*gradients, None, None, None)
-
-
-def _dropped(weights: Tensor, mask: Tensor | None) -> Tensor:
-    """Return attention weights after dropout."""
-    if mask is None:
-        return weights
-
-    return weights * mask
-
-
-def _weights(
-    query: Tensor,
-    key: Tensor,
-    bias: Tensor | None,
-    heads: Sequence[int],
-    scale: float,
-) -> Tensor:
-    """Return the attention weights before dropout, `(batch x heads, length, length)`."""
-    # `baddbmm` scales and multiplies in one step. With `beta=0` it ignores the tensor to add.
-    ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
-    scores = torch.baddbmm(ignored, query, key.transpose(1, 2), beta=0, alpha=scale)
-    if bias is not None:
-        scores.view(*heads, *scores.shape[1:]).add_(bias)
-
-    return torch.softmax(scores, -1)
-
-
-def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the bias that is added to the scores, from an attention mask that is boolean or a bias already.
 
     Masked positions get the lowest finite number. With -inf, the softmax of a fully masked row would be NaN.
     """
-    if mask is None:
-        return None
-
     least = torch.finfo(dtype).min
     if mask.dtype == torch.bool:
         return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, least)

@@ -25,7 +25,6 @@ from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     Vectors,
-    origin_of_nan,
     require_finite,
     require_finite_weights,
 )
@@ -77,7 +76,7 @@ class TorchEncoder(ModuleEncoder):
         if self.module.output == "tokens":
             return self._encode_tokens(batch)
         if not self.processes.leads:
-            return self._checked(self.vectors(batch).cpu().numpy(), batch)
+            return self._checked(self.vectors(batch).cpu().numpy())
 
         # This is the first of several processes: it sends the call to all, and gathers their shares. During the
         # call, `leads` is False, so when `_encode_share` calls `encode`, it takes the branch above.
@@ -104,10 +103,9 @@ class TorchEncoder(ModuleEncoder):
             yield from map(self.encode, batches)
             return
 
-        started: deque[tuple[Tensor, Any, TokenBatch]] = deque()
+        started: deque[tuple[Tensor, Any]] = deque()
         for batch in batches:
-            vectors, copied = self._start(batch)
-            started.append((vectors, copied, batch))
+            started.append(self._start(batch))
             if len(started) > AHEAD:
                 yield self._finish(*started.popleft())
 
@@ -126,11 +124,11 @@ class TorchEncoder(ModuleEncoder):
         copied.record(torch.cuda.current_stream(vectors.device))
         return host, copied
 
-    def _finish(self, vectors: Tensor, copied: Any, batch: TokenBatch) -> Vectors:
+    def _finish(self, vectors: Tensor, copied: Any) -> Vectors:
         """Wait for the vectors of a started batch, check them and return them."""
         if copied is not None:
             copied.synchronize()
-        return self._checked(vectors.numpy(), batch)
+        return self._checked(vectors.numpy())
 
     def _encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the token vectors of each text."""
@@ -140,29 +138,12 @@ class TorchEncoder(ModuleEncoder):
                 texts.append(vectors[mask].numpy())
 
         tokens = RaggedVectors.of(texts, self.width)
-        if not np.isfinite(tokens.rows).all():
-            # The check takes one vector per text. A sum is not finite if one of the numbers is not.
-            sums = np.array([text.sum() for text in texts])
-            self._checked(sums[:, None], batch)
-
+        self._checked(tokens.rows)
         return tokens
 
-    def _checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
-        """Return the vectors of a batch if they are finite.
-
-        Raises:
-            NotFiniteError: if a vector has NaN or infinity; the message names the part that gives it.
-        """
-        return require_finite(vectors, batch, self._origin_of_nan)
-
-    def _origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return the first part that gives NaN or infinity for a batch; "" if none does."""
-        if self.processes.sharded:
-            # All processes would have to take part in the search.
-            return ""
-
-        tensors, keywords = self.placement.arguments(batch)
-        return origin_of_nan(self.module, self.copied_backbone(), tensors, keywords)
+    def _checked(self, vectors: Vectors) -> Vectors:
+        """Return the vectors of a batch; raises `NotFiniteError` if one of them has NaN or infinity."""
+        return require_finite(vectors)
 
     def vectors(self, batch: TokenBatch) -> Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
@@ -334,7 +315,7 @@ class SeveralEncoders(TorchEncoder):
 
         return backbone
 
-    def _checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
+    def _checked(self, vectors: Vectors) -> Vectors:
         """Return the vectors without a check, since NaN in one encoder must not stop the others."""
         return vectors
 

@@ -22,10 +22,7 @@ from sentbed_hardware._common.random_generators import (
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
-from sentbed_hardware.engine_parts.component_output_checks import (
-    origin_of_nan,
-    tensor_of,
-)
+from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.process_group import Processes
 
@@ -131,11 +128,6 @@ class Tower:
             self.module.backbone.train()
             average.swap()
 
-    def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
-        """Return the first part that gives NaN or infinity for the texts `rows`; "" if none does."""
-        tensors, keywords = self._arguments(tokens, rows)
-        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
-
     def _arguments(self, tokens: TokenIds, rows: Chunk) -> ModuleArguments:
         """Return the texts `rows` as a batch on the device, in the form of the backbone's arguments."""
         return self.placement.arguments(pad(tokens, rows, self.pad_id))
@@ -236,12 +228,6 @@ class BatchVectors:
             positions.append(np.arange(ends[row] - self.counts[row], ends[row]))
 
         return np.concatenate(positions)
-
-    def texts_of(self, positions: Chunk) -> Chunk:
-        """Return the index of the text of each vector at these positions in `vectors`."""
-        texts = np.arange(len(self.counts))
-        text_of_vector: Chunk = np.repeat(texts, self.counts)
-        return text_of_vector[positions]
 
     def by_column(self, columns: Texts) -> dict[str, Any]:
         """Return the vectors of each column, or its token vectors with padding.

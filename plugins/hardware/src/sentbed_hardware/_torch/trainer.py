@@ -52,9 +52,7 @@ from sentbed_hardware._torch.tower import (
 )
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
-    came_from,
     learning_rate,
-    origin_outside_encoders,
 )
 from sentbed_hardware.engine_parts.loss_learning_rates import rate_factors
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -219,9 +217,8 @@ class TorchTrainer(Trainer):
     def step(self, columns: Columns) -> StepResult:
         """Take a training step: forward pass, loss, gradient, update of the weights.
 
-        If the loss or the gradient is not finite, neither the weights nor the loss's state change. The result
-        then has these numbers and the part that they come from, and the caller stops. In fp16, a step whose
-        scaled gradient overflows is skipped, with 0 as the norm of its gradient.
+        If the loss or the gradient is not finite, neither the weights nor the loss's state change, and the caller
+        stops. In fp16, a step whose scaled gradient overflows is skipped, with 0 as the norm of its gradient.
 
         Raises:
             RunError: if the step does not fit into memory.
@@ -238,7 +235,6 @@ class TorchTrainer(Trainer):
 
         self.scaler.unscale_(self.optimizer)
         norm = self._clip_gradients()
-        origin = ""
 
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             self._update()
@@ -247,8 +243,6 @@ class TorchTrainer(Trainer):
                 average.update()
         elif torch.isfinite(output.loss) and self.scaler.get_scale() > 1:
             norm = torch.zeros_like(norm)
-        else:
-            origin = self._origin_of_fault(columns, output)
 
         self.scaler.update()
         self._finish()
@@ -257,7 +251,7 @@ class TorchTrainer(Trainer):
         for name, value in output.metrics.items():
             metrics[name] = float(value)
 
-        return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
+        return StepResult(output.loss.item(), rate, float(norm), metrics)
 
     @in_all_processes
     def gradients(
@@ -416,23 +410,6 @@ class TorchTrainer(Trainer):
 
         processes.sum(_gradients_of(unsharded))
         processes.same(_gradients_of(self.loss_parameters.values()))
-
-    def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
-        """Return which part gave the first NaN or infinity of a step; "" if unknown."""
-        if self.processes.world > 1:
-            return ""
-
-        for batch in self.batch_vectors:
-            not_finite = torch.nonzero(~torch.isfinite(batch.vectors).all(1))
-            if len(not_finite):
-                # Repeating the pass must not change the dropout of later steps.
-                before = generator_states()
-                texts = batch.texts_of(not_finite[0].cpu().numpy())
-                origin = batch.tower.origin_of_nan(batch.tokens, texts)
-                restore_generators(before)
-                return came_from(origin or f"the encoder `{batch.tower.name}`")
-
-        return origin_outside_encoders(columns, self.training.loss, output.loss.item())
 
     def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's `max_grad_norm`, and return their norm before clipping."""

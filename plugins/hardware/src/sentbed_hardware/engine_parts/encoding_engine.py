@@ -24,8 +24,6 @@ from torch import nn
 
 from sentbed_hardware.engine_parts.component_output_checks import (
     Vectors,
-    host_arguments,
-    origin_of_nan,
     require_finite,
     require_finite_weights,
 )
@@ -144,7 +142,7 @@ class EncodingEncoder(ModuleEncoder):
 
         Raises:
             RunError: if the batch has fields besides ids and mask, since the compiled function ignores them.
-            NotFiniteError: if a vector has NaN or infinity; the message names the part that gives it.
+            NotFiniteError: if a vector has NaN or infinity.
         """
         self._require_plain(batch)
         mask = batch.attention_mask
@@ -152,7 +150,7 @@ class EncodingEncoder(ModuleEncoder):
             mask = np.ones_like(batch.input_ids)
         projected = self.project()(batch.input_ids, mask)
         vectors = self._apply_head(projected)
-        return require_finite(vectors, batch, self._origin_of_nan)
+        return require_finite(vectors)
 
     def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
         """Yield the vectors of each batch, in order. Each stream of the engine is a thread."""
@@ -211,12 +209,6 @@ class EncodingEncoder(ModuleEncoder):
                 f"the batch has `{unread[0]}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
                 "with a plain prompt"
             )
-
-    def _origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return the first part that gives NaN or infinity when PyTorch computes it; "" if none does."""
-        self.module.eval()
-        tensors, keywords = host_arguments(batch)
-        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights, processor, the engine's facts and the protocol."""

@@ -27,11 +27,6 @@ def require_plain_prompt(encoder: Encoder, target: str) -> None:
             f"the template {str(prompt.template)!r} has the sentence twice, and {target} has no way to hide "
             "the first from the pooler; use it in sentbed, or write `{text}` once"
         )
-    if prompt.layers:
-        raise ModelError(
-            f"the prompt chooses the layers {list(prompt.layers)}, of which {target} knows nothing; give "
-            "them to the backbone, as its `layers`"
-        )
 
 
 def require_no_task_prompts(encoder: Encoder) -> None:

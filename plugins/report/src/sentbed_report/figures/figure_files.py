@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 300
-"""Default resolution of PNG files, in dots per inch."""
+"""Resolution of PNG files, in dots per inch."""
 
 _DATES = {"pdf": "CreationDate", "svg": "Date", "png": "Creation Time"}
 """Format -> name of the date in its metadata, which is left out: the same figure gives the same bytes."""
@@ -24,11 +24,10 @@ def write_figure(
     figure: Figure,
     path: Path,
     title: str = "",
-    dpi: int = DPI,
 ) -> None:
     """Write a figure to a file, in the format that the file's suffix names.
 
-    `title` is written into the file's metadata; `dpi` is the resolution of PNG in dots per inch.
+    `title` is written into the file's metadata.
 
     Raises:
         RunError: if the suffix is not `.pdf`, `.svg` or `.png`, or if the file cannot be written.
@@ -40,4 +39,4 @@ def write_figure(
         )
     metadata = {"Title": title, _DATES[form]: None}
     with style(), atomic_file(path) as stream:
-        figure.savefig(stream, format=form, dpi=dpi, metadata=metadata)
+        figure.savefig(stream, format=form, dpi=DPI, metadata=metadata)

@@ -51,12 +51,12 @@ class Plot:
     ratio: float = 0.7
     """Height divided by width."""
 
-    def figure(self, width: float = WIDTH, height: float | None = None) -> Figure:
-        """Return the figure with a size in inches; without `height`, it has its own proportions."""
+    def figure(self, width: float = WIDTH) -> Figure:
+        """Return the figure with a width in inches."""
         from matplotlib.figure import Figure
 
         with style():
-            figure = Figure((width, height or width * self.ratio), layout="constrained")
+            figure = Figure((width, width * self.ratio), layout="constrained")
             self.paint(figure)
             # This creates the ticks in this style; ticks created later would have the caller's.
             figure.draw_without_rendering()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from sentbed.protocols import Scatter
 
 from sentbed_report.figures.lines import spans_powers
 from sentbed_report.figures.plot import Plot, legend_above, short_name
-from sentbed_report.formatting import count
 
 if TYPE_CHECKING:
     import pandas
@@ -79,19 +75,3 @@ def _draw_steps(axes: Axes, name: str, line: pandas.DataFrame) -> None:
     axes.plot(*first, marker="o", markerfacecolor="white", color=colour)
     arrow = {"arrowstyle": "->", "color": colour}
     axes.annotate("", after, xytext=before, arrowprops=arrow)
-
-
-def similarity_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
-    """Draw the scatters of evaluations, such as gold scores against cosines, one plot per task and encoder."""
-    return [_similarity_plot(encoder, scatter) for encoder, scatter in scatters]
-
-
-def _similarity_plot(encoder: str, scatter: Scatter) -> Plot:
-    def paint(figure: Figure) -> None:
-        axes = figure.subplots()
-        axes.set(xlabel=scatter.x_label, ylabel=scatter.y_label)
-        # Thousands of points are smaller as an image than as shapes.
-        axes.scatter(scatter.x, scatter.y, s=4, alpha=0.4, rasterized=True)
-
-    points = count(len(scatter.x), "point")
-    return Plot(f"{scatter.title}: {encoder}", points, paint)

@@ -9,7 +9,6 @@ from sentbed.protocols import ReportData, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.geometry import geometry_plots, scores_of_run
-from sentbed_report.figures.scatter import similarity_plots
 from sentbed_report.formatting import (
     MISSING,
     count,
@@ -122,8 +121,7 @@ def _plugin_section(section: ReportSection) -> Section:
 
 
 def _figures(data: ReportData) -> Section | None:
-    plots = similarity_plots(data.scatters)
-    plots += geometry_plots(scores_of_run(data.name, "", data.scores))
+    plots = geometry_plots(scores_of_run(data.name, "", data.scores))
     if not plots:
         return None
     return Section("Figures", count(len(plots), "figure"), plots=plots)

@@ -93,43 +93,31 @@ class Spread:
 
 
 def power_of(
-    spread: Spread,
-    difference: float,
-    seeds: int,
-    level: float = SIGNIFICANT,
-    comparisons: int = 1,
+    spread: Spread, difference: float, seeds: int, level: float = SIGNIFICANT
 ) -> float:
     """Return the probability that a true difference is significant with `seeds` seeds.
 
-    `level` is the level of all tests together, of which each comparison has one of `comparisons` equal shares
-    (Bonferroni): of those with the baseline, as many as `shares_of_level` says. This is the strictest step of
-    Holm's correction, so the true power is at least the returned power.
+    `level` is that of the one comparison. With the level of the strictest step of Holm's correction, the true
+    power is at least the returned power.
 
     Raises:
         RunError: if an argument is out of its range.
     """
     true = spread.difference(difference, seeds)
-    critical = _critical_values(true, _level_of_each(level, comparisons))
-    return _power(critical, true.value / true.error)
+    return _power(_critical_values(true, level), true.value / true.error)
 
 
 def smallest_difference(
-    spread: Spread,
-    seeds: int,
-    power: float = POWER,
-    level: float = SIGNIFICANT,
-    comparisons: int = 1,
+    spread: Spread, seeds: int, level: float = SIGNIFICANT, power: float = POWER
 ) -> float:
     """Return the smallest true difference, > 0, that is significant with `seeds` seeds and this power.
 
-    Raises:
-        RunError: if an argument is out of its range.
+    `power` is above `level`. Raises `RunError` if an argument is out of its range.
     """
     from scipy import optimize
 
-    level_of_each = _level_of_each(level, comparisons, power)
     true = spread.difference(0.0, seeds)
-    critical = _critical_values(true, level_of_each)
+    critical = _critical_values(true, level)
 
     def excess_power(distance: float) -> float:
         return _power(critical, distance) - power
@@ -141,11 +129,7 @@ def smallest_difference(
 
 
 def seeds_needed(
-    spread: Spread,
-    difference: float,
-    power: float = POWER,
-    level: float = SIGNIFICANT,
-    comparisons: int = 1,
+    spread: Spread, difference: float, level: float = SIGNIFICANT, power: float = POWER
 ) -> int | None:
     """Return the smallest number of seeds with which a true difference is significant with this power.
 
@@ -154,43 +138,16 @@ def seeds_needed(
     Raises:
         RunError: if an argument is out of its range.
     """
-    _level_of_each(level, comparisons, power)
     least = 1
     if spread.seed_std:
         least = 2
 
     def power_with(seeds: int) -> float:
-        return power_of(spread, difference, seeds, level, comparisons)
+        return power_of(spread, difference, seeds, level)
 
     if power_with(MOST) < power:
         return None
     return least + bisect_left(range(least, MOST), power, key=power_with)
-
-
-def shares_of_level(cells: int) -> int:
-    """Return how many equal shares a level has of which each comparison of `cells` with the baseline has one.
-
-    Of two cells or more, all other pairs are tested, too. They have one half of the level, and the comparisons
-    with the baseline share the other (`difference.corrected`).
-    """
-    if cells < 2:
-        return cells
-    return 2 * cells
-
-
-def _level_of_each(level: float, comparisons: int, power: float = POWER) -> float:
-    """Return the level of each comparison (Bonferroni). Raises `RunError` if an argument is out of range."""
-    if comparisons < 1:
-        raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
-    if not 0 < level < 1:
-        raise RunError(
-            f"the level is {level}; give a number between 0 and 1, such as {SIGNIFICANT}"
-        )
-    if not level / comparisons < power < 1:
-        raise RunError(
-            f"the power is {power}; give a number above the level of the test and below 1, such as {POWER}"
-        )
-    return level / comparisons
 
 
 def _critical_values(difference: Difference, level: float) -> Floats:

@@ -24,7 +24,7 @@ class Decide:
     on test data) that have the same metric as the first of them."""
     evaluator: str = ""
     """Evaluator of the deciding tasks; by default any evaluator. Scores that depend on the machine, such as
-    those of `memory` and `throughput`, decide only if this names their evaluator, or `tasks` names their
+    the times of `encoding-cost`, decide only if this names their evaluator, or `tasks` names their
     tasks."""
     test_data: bool = False
     """Whether scores on test data decide; the scores of the chosen cell are then too optimistic."""

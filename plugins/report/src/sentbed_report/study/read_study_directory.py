@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -15,19 +16,14 @@ from sentbed_report.study.read_cell_run import (
     read_run,
 )
 from sentbed_report.study.study_data import (
-    CellInfo,
+    RUNS,
     CellRun,
     CellStatus,
     StudyData,
     with_decided_splits,
+    with_runs,
 )
-from sentbed_report.study.study_record import (
-    STUDY,
-    RunRecord,
-    StudyRecord,
-    read_study_record,
-)
-from sentbed_report.study.study_settings import settings_of
+from sentbed_report.study.study_file import STUDY, read_study_file
 
 RECIPE = "study.toml"
 
@@ -40,25 +36,20 @@ def is_study(directory: Path) -> bool:
     return (directory / STUDY).is_file()
 
 
-def read_data(directory: str | Path, record: StudyRecord | None = None) -> StudyData:
-    """Return the results so far of the study in a directory; `record` is by default the content of `study.json`.
+def read_data(directory: str | Path, study: StudyData | None = None) -> StudyData:
+    """Return the results so far of the study in a directory; `study` is by default the content of `study.json`.
 
     Raises:
         RunError: if the directory contains no study, or a damaged one.
     """
     place = Path(directory)
-    record = record or read_study_record(place)
-    return StudyData(
-        name=record.name,
-        axes=record.axes,
-        cells=with_decided_splits(_cells(place, record)),
-        baseline=record.baseline,
-        seeds=record.seeds,
-        excluded=record.excluded,
+    study = study or read_study_file(place)
+    cells = with_runs(study.cells, partial(_with_state, place))
+    return attrs.evolve(
+        study,
+        cells=with_decided_splits(cells),
         recipe=_recipe(place),
         directory=place,
-        prompts=record.prompts,
-        **settings_of(record),
     )
 
 
@@ -71,46 +62,17 @@ def _recipe(place: Path) -> str:
         ) from error
 
 
-def _cells(
-    place: Path,
-    record: StudyRecord,
-) -> list[CellInfo]:
-    """Return the cells with their runs."""
-    cells = []
-    for cell in record.cells:
-        runs = _runs(place, cell.name, cell.runs)
-        fresh: tuple[CellRun, ...] = ()
-        confirmation = record.confirmation
-        if confirmation is not None and confirmation.cell == cell.name:
-            fresh = _runs(place, cell.name, confirmation.runs)
-
-        cells.append(CellInfo(cell.name, cell.labels, runs, cell.differences, fresh))
-    return cells
-
-
-def _runs(
-    place: Path,
-    cell: str,
-    records: Iterable[RunRecord],
-) -> tuple[CellRun, ...]:
-    return tuple(_run(place, cell, record) for record in records)
-
-
-def _run(
-    place: Path,
-    cell: str,
-    run: RunRecord,
-) -> CellRun:
-    """Return a run of a cell in its current state, with its scores if it has finished."""
-    directory = run.directory
+def _with_state(place: Path, run: CellRun) -> CellRun:
+    """Return a run in its current state, with its scores if it has finished."""
+    directory = RUNS / run.key
     status = status_of(place, directory)
-    if status in ("finished", "failed"):
-        path = place / directory
-        read = read_run(path, cell, run.seed, place, run.evaluations)
-        return attrs.evolve(read, status=status, prompt=run.prompt)
     if status == "waiting":
-        return CellRun(cell, run.seed, status, prompt=run.prompt)
-    return CellRun(cell, run.seed, status, directory, prompt=run.prompt)
+        return run
+    if status in ("running", "interrupted"):
+        return attrs.evolve(run, status=status, directory=directory)
+    path = place / directory
+    read = read_run(path, run.cell, run.seed, place, run.evaluations)
+    return attrs.evolve(read, status=status, prompt=run.prompt, key=run.key)
 
 
 def status_of(place: Path, directory: Path) -> CellStatus:

@@ -1,4 +1,4 @@
-"""Runs and studies, read as one study."""
+"""Runs, or a study, read as one study."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Recipe: TypeAlias = dict[str, Any]
 
 @attrs.define
 class _Cell:
-    """A cell to which runs may still be added."""
+    """A cell to which runs with the same recipe may still be added."""
 
     name: str
     recipe: _Recipe
@@ -38,8 +38,6 @@ class _Cell:
     """Directory of the first run."""
     runs: dict[int, CellRun]
     """Seed -> run."""
-    is_open: bool = True
-    """Whether further runs with the same recipe are added; none is to a cell of a study."""
 
 
 def runs_as_study(
@@ -47,50 +45,37 @@ def runs_as_study(
     base: Path | None = None,
     is_row_each: bool = False,
 ) -> StudyData:
-    """Return runs and studies as one study without axes; a single study is returned with its axes.
+    """Return runs as one study without axes, or a single study with its axes.
 
-    Runs whose recipes differ only in seed and name are one cell, which has the name of the first of them. A cell
-    of a study remains a cell, with the name `STUDY: CELL`. The baseline is the first cell; if the first directory
-    is a study with a baseline, that one is the baseline. The directories of runs are made relative to `base`, by
-    default the current directory. With `is_row_each`, every run is a cell of its own.
+    Runs whose recipes differ only in seed and name are one cell, which has the name of the first of them. The
+    baseline is the first cell. The directories of runs are made relative to `base`, by default the current
+    directory. With `is_row_each`, every run is a cell of its own.
 
     Raises:
-        RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study with
-            prompts is not given alone.
+        RunError: if a directory is neither a run directory nor a study, or is given twice, or if a study is not
+            given alone.
     """
     base = base or Path.cwd()
-
-    places = set()
-    for directory in directories:
-        if directory.resolve() in places:
-            raise RunError(
-                f"the run or study in `{directory}` is given twice; leave one out"
-            )
-        places.add(directory.resolve())
     if len(directories) == 1 and is_study(directories[0]):
         data = read_data(directories[0])
         cells = with_runs(data.cells, lambda run: _moved(run, directories[0], base))
         return attrs.evolve(data, cells=cells, directory=base)
 
     groups: list[_Cell] = []
-    baseline = 0
+    places = set()
     for directory in directories:
-        if not is_study(directory):
-            _add_run(groups, directory, base, is_row_each)
-            continue
-        data = read_data(directory)
-        for cell in data.cells:
-            if cell.name == data.baseline and directory == directories[0]:
-                baseline = len(groups)
-            groups += _cell_of_study(data, cell, directory, base)
-    if not groups:
-        raise RunError(
-            "no run of these studies has begun; run one with `sentbed study`"
-        )
-    return _study_of(groups, baseline, base)
+        if directory.resolve() in places:
+            raise RunError(f"the run in `{directory}` is given twice; leave one out")
+        places.add(directory.resolve())
+        if is_study(directory):
+            raise RunError(
+                f"`{directory}` is a study, whose cells are compared with each other; give it alone, or its runs"
+            )
+        _add_run(groups, directory, base, is_row_each)
+    return _study_of(groups, base)
 
 
-def _study_of(groups: Sequence[_Cell], baseline: int, base: Path) -> StudyData:
+def _study_of(groups: Sequence[_Cell], base: Path) -> StudyData:
     """Return the study of these cells; a name that several of them have is followed by the directory."""
     counts = Counter(group.name for group in groups)
     cells = []
@@ -104,23 +89,23 @@ def _study_of(groups: Sequence[_Cell], baseline: int, base: Path) -> StudyData:
         runs = []
         for run in group.runs.values():
             runs.append(attrs.evolve(run, cell=name))
-        changes = tuple(differences(groups[baseline].recipe, group.recipe))
+        changes = tuple(differences(groups[0].recipe, group.recipe))
         cells.append(CellInfo(name, {}, tuple(runs), changes))
         seeds |= dict.fromkeys(group.runs)
         number_of_runs += len(runs)
 
     title = count(number_of_runs, "run")
-    name_of_baseline = None
+    baseline = None
     if len(cells) == 1:
         title = cells[0].name
     else:
-        name_of_baseline = cells[baseline].name
+        baseline = cells[0].name
 
     return StudyData(
         name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=name_of_baseline,
+        baseline=baseline,
         seeds=tuple(seeds),
         directory=base,
     )
@@ -137,40 +122,11 @@ def _add_run(
     run = read_run(directory, name, seed, base)
     for group in groups:
         # A second run with the same recipe and seed is another cell.
-        if group.is_open and group.recipe == recipe and seed not in group.runs:
+        is_same_cell = group.recipe == recipe and seed not in group.runs
+        if is_same_cell and not is_row_each:
             group.runs[seed] = run
             return
-    groups.append(_Cell(name, recipe, directory, {seed: run}, not is_row_each))
-
-
-def _cell_of_study(
-    data: StudyData,
-    cell: CellInfo,
-    study: Path,
-    base: Path,
-) -> list[_Cell]:
-    """Return a cell of a study; an empty list if none of its runs has begun.
-
-    Raises:
-        RunError: if the study has prompts.
-    """
-    if data.prompts:
-        raise RunError(
-            f"the study in `{study}` has {len(data.prompts)} prompts, which are paired only within a "
-            "study; give this study alone, or name its runs under one prompt"
-        )
-    runs = {}
-    directories = []
-    for run in cell.runs:
-        if run.directory is not None and (study / run.directory / RESOLVED).is_file():
-            directories.append(study / run.directory)
-            runs[run.seed] = _moved(run, study, base)
-    if not runs:
-        return []
-
-    recipe, _, _ = _recipe(directories[0])
-    name = f"{data.name}: {cell.name}"
-    return [_Cell(name, recipe, directories[0], runs, is_open=False)]
+    groups.append(_Cell(name, recipe, directory, {seed: run}))
 
 
 def _moved(run: CellRun, study: Path, base: Path) -> CellRun:

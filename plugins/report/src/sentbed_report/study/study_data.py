@@ -19,6 +19,9 @@ CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
 ]
 
+RUNS = Path("runs")
+"""Subdirectory of a study for its runs, each in a directory named by its key."""
+
 _WORST_FIRST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 
 
@@ -41,7 +44,7 @@ class CellRun:
     cell: str
     """Name of the cell, which consists of its labels."""
     seed: int
-    status: CellStatus
+    status: CellStatus = "waiting"
     directory: Path | None = None
     """Run directory, relative to the study's directory; None if the run has not begun."""
     error: str = ""
@@ -61,6 +64,8 @@ class CellRun:
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
     """Label of the run's prompt; empty in a study without `prompts`."""
+    key: str = ""
+    """Hash of everything in the recipe that determines the run's weights; empty outside of a study."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:

@@ -83,7 +83,7 @@ def study_page(
         _figures(data, summaries),
         choice_section(selection),
         prompts_section(data, summaries),
-        power_section(data, summaries),
+        power_section(summaries),
         runs_section(data),
         protocols_section(summaries),
         _recipe(data),

@@ -13,8 +13,6 @@ import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, TokenBatch
 from sentbed_hardware.engine_parts.component_output_checks import (
-    host_arguments,
-    origin_of_nan,
     require_finite,
 )
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
@@ -105,17 +103,7 @@ class JaxEncoder(ModuleEncoder):
     def _finish(self, pending: jax.Array, batch: TokenBatch) -> NDArray[np.float32]:
         """Wait for the vectors of a batch, check them and return them."""
         vectors = self.devices.layout.fetch(pending)[: len(batch.input_ids)]
-        return require_finite(vectors, batch, self.origin_of_nan)
-
-    def origin_of_nan(self, batch: TokenBatch) -> str:
-        """Return the first part that gives NaN or infinity for a batch, computed by PyTorch on the host.
-
-        Returns "" if none does.
-        """
-        self.to_host()
-        self.module.eval()
-        tensors, keywords = host_arguments(batch)
-        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
+        return require_finite(vectors)
 
     def place(self, batch: TokenBatch, passes: int | None = None) -> Batch:
         """Put a batch that has a mask on the devices. Each device gets its share of the rows.

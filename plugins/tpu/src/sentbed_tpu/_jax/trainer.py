@@ -19,9 +19,7 @@ from sentbed.helpers import pad
 from sentbed.protocols import Columns, Module, StepResult, TokenIds, Trainer, Training
 from sentbed_common import host_generator_states, restore_host_generators
 from sentbed_hardware.engine_parts.component_output_checks import (
-    came_from,
     learning_rate,
-    origin_outside_encoders,
 )
 from sentbed_hardware.engine_parts.loss_learning_rates import rate_factors
 from sentbed_hardware.engine_parts.state_files import (
@@ -179,13 +177,9 @@ class JaxTrainer(Trainer):
         self.steps += 1
         loss, norm = float(loss), float(norm)
 
-        origin = ""
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            origin = self._origin_of_fault(columns, loss)
-
         numbers = {name: float(value) for name, value in metrics.items()}
         numbers["compiled_shapes"] = float(self.devices.compiled.shapes)
-        return StepResult(loss, rate, norm, numbers, fault=origin)
+        return StepResult(loss, rate, norm, numbers)
 
     def gradients(
         self, columns: Columns
@@ -424,18 +418,6 @@ class JaxTrainer(Trainer):
                 unused.add(name)
 
         return frozenset(unused)
-
-    def _origin_of_fault(self, columns: Columns, loss: float) -> str:
-        """Return which part gave the first NaN or infinity of a step."""
-        for column, tokens in columns.items():
-            if isinstance(tokens, TokenIds):
-                encoder = self.encoders[self.training.towers[column]]
-                batch = pad(tokens, np.arange(len(tokens)), encoder.pad_id)
-                origin = encoder.origin_of_nan(batch)
-                if origin:
-                    return came_from(origin)
-
-        return origin_outside_encoders(columns, self.training.loss, loss)
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into `directory`, which is empty."""
