@@ -41,7 +41,7 @@ def examples(put, nltk_data):
         "parallel": {"anchor": lines, "positive": others},
         "clean-pairs": {
             "source": {"use": "parallel", "anchor": lines, "positive": others},
-            "min_words": 2,
+            "max_ratio": 3.0,
         },
         "nli": {"path": put("nli.tsv", NLI), "build": "labelled"},
         "qa": {"path": put("qa.csv", QA)},

@@ -46,9 +46,6 @@ def test_a_text_file_with_a_separator_is_a_table(put):
 def test_a_table_is_one_document(put):
     tables = (put("a.csv", "text\n1\n2\n3\n"), put("b.jsonl", '{"text": "4"}\n' * 2))
     assert pairs(Nsp(path=tables).open()) == [("1", "2"), ("2", "3"), ("4", "4")]
-    books = put("d.tsv", "book\ttext\n7\t1\n7\t2\n8\t3\n9\t4\n9\t5\n")
-    source = Nsp(path=books, document="book")
-    assert pairs(source.open()) == [("1", "2"), ("4", "5")]
     with pytest.raises(DataError, match=r"column `text`: the text is empty.*c\.csv:3"):
         Nsp(path=put("c.csv", 'text,n\n1,1\n"",2\n')).open()
 
