@@ -4,7 +4,7 @@ import re
 
 import pytest
 from sentbed_common import read_collections
-from sentbed_data.collection_files import file_states, summary
+from sentbed_data.collection_files import file_states
 from sentbed_evaluators.glue_files import CLASSIFIED
 from sentbed_evaluators.glue_files import find_files as find_glue
 from sentbed_evaluators.known_collections import known_collection, split_mrpc
@@ -109,16 +109,6 @@ def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path, t
         assert set(find_files(base, task).all) == needed
         states = file_states(known_collection(name), base)
         assert needed <= {state.path for state in states}
-
-
-def test_the_earlier_story_cloze_test_is_found_too(tmp_path):
-    file = (
-        tmp_path / "rocstories" / "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
-    )
-    file.parent.mkdir()
-    file.touch()
-    assert summary(file_states(known_collection("rocstories"), tmp_path)) == "present"
-    assert find_files(tmp_path, "ROC").all == (file,)
 
 
 def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path):
