@@ -172,13 +172,6 @@ def test_columns_and_labels_may_be_named(put, tmp_path):
             r"`hypothesis`: the text is empty.*a\.tsv:2$",
         ),
         (
-            "a.tsv",
-            "premise\thypothesis\tlabel\np\th\n",
-            r"2 field\(s\); expected 3.*a\.tsv:2$",
-        ),
-        ("a.tsv", "premise\thypothesis\tlabel\n", r"no rows of data.*a\.tsv$"),
-        ("a.jsonl", "not json\n", r"not valid JSON.*a\.jsonl:1$"),
-        (
             "a.jsonl",
             '{"premise": "p", "hypothesis": 3, "label": "-"}\n',
             r"`hypothesis`: found 3 .*a\.jsonl:1$",

@@ -17,21 +17,6 @@ TEXTS = ["NA", "null", 'a "quote"', "one, two", " kept ", "x\x85y\u2028z", "猫"
 """Texts that readers of tables like to take for something else."""
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file into the test's directory and return its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        if isinstance(content, str):
-            content = content.encode()
-
-        path.write_bytes(content)
-        return str(path)
-
-    return write
-
-
 def write_table(path, columns):
     """Write a table in the format of the file's suffix, and return its path."""
     rows = list(zip(*columns.values(), strict=True))
@@ -85,9 +70,14 @@ def test_a_column_may_have_one_of_several_usual_names(put):
 
 
 def test_positions_name_the_columns_of_a_file_without_header(put):
-    lines = "a||b||1\nc||d||2||more\n"
-    rows = read(put("a.txt", lines), ["2", "0"], header=False, separator="||")
+    path = put("a.txt", "a||b||1\nc||d||2||more\n")
+    layout = {"header": False, "separator": "||"}
+    rows = read(path, ["2", "0"], further_fields=True, **layout)
     assert rows == [["1", "a"], ["2", "c"]]
+    with pytest.raises(DataError, match=r"4 field\(s\); expected 3.*:2$"):
+        read(path, ["2", "0"], **layout)
+    with pytest.raises(DataError, match=r"3 field\(s\); expected 4.*:1$"):
+        read(path, ["3"], **layout)
     with pytest.raises(DataError, match="'x' is no position"):
         read(put("a.csv", "1,2\n"), header=False)
 

@@ -58,6 +58,8 @@ class TableLayout:
     """Split of a data set of the hub."""
     revision: str | None = None
     """Branch, tag or commit of a data set or a file of the hub."""
+    further_fields: bool = False
+    """Whether rows of a file without a header may have more fields than the first, as some of STS-B's."""
     skip_short_rows: bool = False
     """Whether lines with fewer fields than the header are left out, such as those of texts with a line end."""
 
@@ -325,6 +327,8 @@ def _selected(
             continue
         if blank is not None:
             raise DataError("the line is blank; remove it", path, blank)
+        if not width and not layout.further_fields:
+            width = max(len(fields), last + 1)
         if len(fields) <= last or (width and len(fields) != width):
             raise DataError(
                 f"the row has {len(fields)} field(s); expected {width or last + 1}; quote a text with a comma in "
@@ -409,30 +413,20 @@ def _hub_rows(
     columns: Sequence[Column],
     layout: TableLayout,
 ) -> Iterator[Row]:
-    """Yield the rows of a data set of the hub, which `datasets` reads."""
+    """Return the rows of a data set of the hub, which `datasets` reads."""
     import datasets
-
-    config = layout.config
-    directory = None
-    if layout.revision == "refs/convert/parquet":
-        # On this branch the hub keeps its conversion to Parquet, with a directory for each configuration.
-        config, directory = None, config
 
     with _hub_errors(location, layout.revision):
         table = datasets.load_dataset(
             _hub_parts(location)[0],
-            name=config,
-            data_dir=directory,
+            name=layout.config,
             split=layout.split,
             revision=layout.revision,
         )
 
     names = find_columns(columns, table.column_names, location)
-    number = 0
-    for batch in table.select_columns(sorted(set(names))).iter(BATCH_ROWS):
-        for row in zip(*(batch[name] for name in names), strict=True):
-            number += 1
-            yield number, list(row)
+    selected = table.select_columns(sorted(set(names))).with_format("arrow")
+    return _numbered(selected.iter(BATCH_ROWS), names)
 
 
 def _hub_parts(location: str) -> tuple[str, str]:

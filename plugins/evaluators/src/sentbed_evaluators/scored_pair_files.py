@@ -104,7 +104,9 @@ class TextPairFile:
         Raises:
             DataError: if a row is malformed, or there is none; with file and line.
         """
-        layout = TableLayout(self.header, self.separator, self.encoding)
+        layout = TableLayout(
+            self.header, self.separator, self.encoding, further_fields=True
+        )
         return table_rows(self.path, self.columns, layout)
 
     def read(self) -> Any:
