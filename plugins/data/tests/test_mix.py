@@ -29,20 +29,22 @@ class Made(DataSource):
     name = "made"
 
     def open(self):
-        class Table(InMemoryDataset):
-            def rows(self, indices, epoch=0):
-                columns = super().rows(indices)
-                return {
-                    column: [f"{text} {epoch}" for text in texts]
-                    for column, texts in columns.items()
-                }
+        columns = {}
+        for column in self.columns:
+            columns[column] = [f"{self.letter}{column}{i}" for i in range(self.rows)]
 
-        return Table(
-            {
-                column: [f"{self.letter}{column}{i}" for i in range(self.rows)]
-                for column in self.columns
-            }
-        )
+        return Varied(columns)
+
+
+class Varied(InMemoryDataset):
+    """Texts that end with the epoch."""
+
+    def rows(self, indices, epoch=0):
+        varied = {}
+        for column, texts in super().rows(indices).items():
+            varied[column] = [f"{text} {epoch}" for text in texts]
+
+        return varied
 
 
 def mix(*sizes):
@@ -106,7 +108,10 @@ def test_the_order_of_many_rows_is_exact_and_even():
     size = 150_000
     starts = [0, size, 180_000, 180_001]
     letters = {"a": size, "b": 30_000, "c": 1}
-    parts = [InMemoryDataset({"x": [name] * count}) for name, count in letters.items()]
+    parts = []
+    for name, count in letters.items():
+        parts.append(InMemoryDataset({"x": [name] * count}))
+
     table = Mixed(("x",), tuple(parts))
 
     order = table.order((42, 1), 0)
