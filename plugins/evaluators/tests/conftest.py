@@ -258,62 +258,30 @@ def glue_data(write, tmp_path):
 CLOZE = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
 
 
-def csv_text(rows, quoting=csv.QUOTE_MINIMAL):
+def csv_text(rows):
     stream = io.StringIO()
-    csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
+    csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
 def swag(name, count):
-    header = [
-        "",
-        "video-id",
-        "fold-ind",
-        "startphrase",
-        "sent1",
-        "sent2",
-        "gold-source",
-    ]
-    rows = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
+    rows = [["", "startphrase", *(f"ending{i}" for i in range(4)), "label"]]
     for i in range(count):
-        endings = []
-        for j in range(4):
-            endings.append(f'"{name}" {i}, ending {j}')
-        rows.append(
-            [
-                i,
-                "v",
-                i,
-                f"{name} {i} runs. He",
-                f"{name} {i} runs.",
-                "He",
-                "gold",
-                *endings,
-                i % 4,
-            ]
-        )
+        endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
+        rows.append([i, f"{name} {i} runs. He", *endings, i % 4])
     return csv_text(rows)
 
 
 def cloze(count):
-    header = ["InputStoryid", *(f"InputSentence{i}" for i in range(1, 5))]
-    header += [
-        "RandomFifthSentenceQuiz1",
-        "RandomFifthSentenceQuiz2",
-        "AnswerRightEnding",
-    ]
-    rows = [header]
+    numbers = (1, 2, 3, 4)
+    header = [f"InputSentence{number}" for number in numbers]
+    header += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
+    rows = [[*header, "AnswerRightEnding"]]
     for i in range(count):
+        story = [f"Story {i}, part {number}." for number in numbers]
         endings = [f"ending {i} wrong"] * 2
         endings[i % 2] = f"ending {i} right"
-        rows.append(
-            [
-                f"id{i}",
-                *(f"Story {i}, part {j}." for j in range(1, 5)),
-                *endings,
-                i % 2 + 1,
-            ]
-        )
+        rows.append([*story, *endings, i % 2 + 1])
     return csv_text(rows)
 
 
@@ -323,16 +291,8 @@ def questions(name, count):
         choices = []
         for label in "ABCDE":
             choices.append({"label": label, "text": f"{name} {i} answer {label}"})
-        question = {
-            "question_concept": "c",
-            "choices": choices,
-            "stem": f"{name} question {i}?",
-        }
-        lines.append(
-            json.dumps(
-                {"answerKey": "ABCDE"[i % 5], "id": f"q{i}", "question": question}
-            )
-        )
+        question = {"choices": choices, "stem": f"{name} question {i}?"}
+        lines.append(json.dumps({"answerKey": "ABCDE"[i % 5], "question": question}))
     return "\n".join(lines) + "\n"
 
 
