@@ -15,7 +15,6 @@ from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.merged_adapters import save_merged
 from sentbed_losses.info_nce import InfoNCE
-from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt_eol import PromptEOL
 
 SENTENCES = [
@@ -70,12 +69,14 @@ def test_only_the_adapter_is_trained_saved_and_exported(model, tmp_path, quantiz
         "positive": tokenizer.encode(OTHERS, 16),
     }
     losses = [trainer.step(columns).loss for _ in range(12)]
+
     assert losses[-1] < losses[0] - 0.5
 
     after = placed.module.state_dict()
     changed = {
         name for name, value in after.items() if not torch.equal(value, before[name])
     }
+
     assert changed
     assert all("lora_" in name for name in changed)
 
@@ -87,14 +88,18 @@ def test_only_the_adapter_is_trained_saved_and_exported(model, tmp_path, quantiz
         for name, value in state.items()
         if name != "step"
     )
+
     assert state_size == 2 * adapters
 
     vectors = encoder.encode(SENTENCES)
+
     assert np.abs(vectors - vectors_before).max() > 0.01
+
     encoder.save(tmp_path / "saved")
     written = {
         path.name for path in (tmp_path / "saved" / "backbone").rglob("*.safetensors")
     }
+
     assert written == {"adapter_model.safetensors"}
     np.testing.assert_array_equal(
         Encoder.load(tmp_path / "saved").encode(SENTENCES), vectors
@@ -102,6 +107,7 @@ def test_only_the_adapter_is_trained_saved_and_exported(model, tmp_path, quantiz
 
     save_merged(encoder, tmp_path / "exported")
     exported = Encoder.load(tmp_path / "exported")
+
     assert (exported.recipe.backbone.lora, exported.recipe.backbone.quantization) == (
         None,
         None,
@@ -114,40 +120,9 @@ def test_a_quantised_model_without_adapter_has_nothing_to_train(model):
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), quantization="nf4")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
+
     with pytest.raises(
         sentbed.RunError,
         match=r"nothing in this encoder can be trained.*add `lora = \{\}`",
     ):
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
-
-
-def test_an_export_goes_into_a_new_directory_only(model, tmp_path):
-    backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4))
-    encoder = Encoder.build(
-        EncoderRecipe(backbone, PromptEOL(), max_length=16), Cpu().build()
-    )
-    encoder.save(tmp_path / "saved")
-    before = sorted(path.name for path in (tmp_path / "saved").rglob("*"))
-    with pytest.raises(
-        sentbed.RunError, match="is not empty; export into a new directory"
-    ):
-        save_merged(Encoder.load(tmp_path / "saved"), tmp_path / "saved")
-    assert sorted(path.name for path in (tmp_path / "saved").rglob("*")) == before
-
-
-def test_every_score_says_what_is_read_and_how(model):
-    engine = Cpu().build()
-    backbone = Opt(model=sentbed.ModelId(model), dtype="bf16", layers="last-two")
-    protocol = Encoder.build(
-        EncoderRecipe(backbone, MeanFirstLast(), max_length=16), engine
-    ).protocol()
-    assert protocol == {
-        "precision": "bf16",
-        "layers": [-2, -1],
-        "pooler": {
-            "train": "mean-first-last",
-            "test": "mean-first-last",
-            "first": "layer-1",
-        },
-        "max_length": 16,
-    }

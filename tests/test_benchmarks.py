@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sentbed
 import torch
 import transformers
+from random_encoders import random_encoder
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
@@ -33,31 +36,18 @@ COUNTED = {
 
 
 @pytest.fixture
-def common(monkeypatch):
-    return load("common", monkeypatch)
-
-
-@pytest.fixture
-def throughput(monkeypatch):
-    pytest.importorskip(
-        "sentence_transformers", reason="what sentbed is compared with is not installed"
-    )
-    return load("throughput", monkeypatch)
-
-
-def load(name, monkeypatch):
-    import importlib
-
+def benchmark(monkeypatch):
+    """Import a benchmark by its name."""
+    pytest.importorskip("sentence_transformers", reason="what sentbed is compared with")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module(name)
-
-
-# --- the arithmetic ----------------------------------------------------------------------------------------
+    threads = torch.get_num_threads()
+    yield importlib.import_module
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("length", [16, 48])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_operations_are_those_that_torch_counts(name, length, common):
+def test_operations_are_those_that_torch_counts(name, length, benchmark):
     built = BACKBONES[name].build(TEXTS)
     config = built.model.config
     # The counter sees products: attention is to be made of them.
@@ -69,123 +59,117 @@ def test_operations_are_those_that_torch_counts(name, length, common):
             torch.full((3, length), 7),
             attention_mask=torch.ones(3, length, dtype=torch.long),
         )
-    assert counter.get_total_flops() == 3 * common.forward_flop(config, length)
+    flop = benchmark("common").forward_flop(config, length)
+
+    assert counter.get_total_flops() == 3 * flop
 
 
-# --- throughput --------------------------------------------------------------------------------------------
-
-
-def test_a_case_is_judged_by_the_lower_of_its_two_limits(
-    throughput,
-):
-    case = {
-        "flop": 6e12,
-        "bytes": 3e9,
-        "texts": 2,
-        "bandwidth_gb_per_s": 2.0,
-        "ours": {"rounds": [1.0, 4.0, 2.0]},
-        "theirs": {"rounds": [1.0, 1.0, 4.0]},
-    }
-    throughput.judge(case, peak=8.0)
-    # Two thousand operations a byte, and two gigabytes a second.
-    assert (case["limit_tflops"], case["bound"]) == (4.0, "memory")
-    assert case["ratio"] == 1.0, (
-        "the median of the ratios, which is not the ratio of the medians"
-    )
-    assert case["ours"] == {
-        "rounds": [1.0, 4.0, 2.0],
-        "texts_per_s": 2.0,
-        "tflops": 6.0,
-        "gb_per_s": 3.0,
-        "share_of_limit": 1.5,
-    }
-    throughput.judge(case, peak=3.0)
-    assert (case["limit_tflops"], case["bound"], case["theirs"]["share_of_limit"]) == (
-        3.0,
-        "products",
-        1.0,
-    )
+def words(options):
+    """Return the words of a command line that gives each option its value."""
+    return [word for option in options.items() for word in option]
 
 
 @pytest.mark.slow
-def test_the_benchmark_runs_to_its_figures_and_plots(throughput, tmp_path, capsys):
-    before = torch.get_num_threads()
-    options = [
-        "--sizes",
-        "tiny,small",
-        "--families",
-        "bert,opt",
-        "--lengths",
-        "16,24",
-        "--batches",
-        "1,3",
-    ]
-    options += [
-        "--threads",
-        "1",
-        "--precision",
-        "fp32",
-        "--rounds",
-        "1",
-        "--seconds",
-        "0",
-        "--train",
-    ]
-    options += ["--limit-seconds", "0.01", "--bandwidth-mib", "1", "--longest", "100"]
-    outputs = [tmp_path / "new" / name for name in ("f.json", "f.svg", "f-train.svg")]
-    try:
-        throughput.main(
-            [*options, "--json", str(outputs[0]), "--plot", str(outputs[1])]
-        )
-    finally:
-        torch.set_num_threads(before)
-    figures = json.loads(outputs[0].read_text("utf-8"))
-    # OPT has no size between mini and 125m.
-    assert [(m["family"], m["size"]) for m in figures["models"]] == [
-        ("bert", "tiny"),
-        ("bert", "small"),
-        ("opt", "tiny"),
-    ]
-    assert all(m["difference"] < 1e-5 for m in figures["models"])
-    cases = [(c["what"], c["length"], c["batch"], c["texts"]) for c in figures["cases"]]
-    encode = [
-        ("encode", length, batch, batch) for length in (16, 24) for batch in (1, 3)
-    ]
-    assert cases == 3 * [*encode, ("train", 16, 3, 6), ("train", 24, 3, 6)]
-    weights = figures["models"][0]["weights"]
-    alone, *_, step = figures["cases"][:6]
-    assert (alone["flop"], alone["bytes"]) == (
-        16 * 2 * weights + 4 * 2 * 128 * 16**2,
-        4 * weights,
-    )
-    assert step["flop"] == 3 * 6 * (24 * 2 * weights + 4 * 2 * 128 * 24**2)
+def test_the_throughput_of_tiny_models_is_measured_and_drawn(benchmark, tmp_path):
+    options = {
+        "--sizes": "tiny",
+        "--families": "bert",
+        "--lengths": "16",
+        "--batches": "1,3",
+        "--threads": "1",
+        "--precision": "fp32",
+        "--rounds": "1",
+        "--seconds": "0",
+        "--limit-seconds": "0.01",
+        "--bandwidth-mib": "1",
+        "--longest": "100",
+        "--json": str(tmp_path / "f.json"),
+        "--plot": str(tmp_path / "f.svg"),
+    }
+    benchmark("throughput").main([*words(options), "--train"])
+    figures = json.loads((tmp_path / "f.json").read_text("utf-8"))
+    (model,) = figures["models"]
+
+    assert model["difference"] < 1e-5
+
+    alone, together, step = figures["cases"]
+    weights = 16 * 2 * model["weights"]
+    attention = 4 * 2 * 128 * 16**2
+
+    assert alone["flop"] == weights + attention
+    assert together["flop"] == 3 * alone["flop"]
+    assert step["flop"] == 3 * 6 * alone["flop"]
+
     for case in figures["cases"]:
-        assert (
-            case["ratio"] == case["ours"]["texts_per_s"] / case["theirs"]["texts_per_s"]
-        )
-        assert case["limit_tflops"] <= figures["peaks_tflops"]["fp32"]
-        assert case["ours"]["share_of_limit"] > 0
-    assert (
-        figures["machine"]["engine"]["threads"]
-        == figures["machine"]["torch_threads"]
-        == 1
-    )
-    printed = capsys.readouterr().out
-    assert printed.count("encode ") == 12
-    assert [Path(line) for line in printed.splitlines()[-2:]] == outputs[1:]
-    for drawn in outputs[1:]:
-        text = drawn.read_text("utf-8")
-        for label in (
-            "bert, fp32",
-            "opt, fp32",
-            "tiny",
-            "small",
-            "sentbed",
-            "tokens a text",
-            "16",
-            "24",
-        ):
-            assert f">{label}<" in text
+        ours, theirs = case["ours"], case["theirs"]
+        assert case["ratio"] == ours["texts_per_s"] / theirs["texts_per_s"]
+
+    assert ">bert, fp32<" in (tmp_path / "f.svg").read_text("utf-8")
+    assert (tmp_path / "f-train.svg").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (
+            "gpu",
+            {
+                "--models": "bert:tiny,t5:tiny",
+                "--seconds": "0.01",
+                "--pairs": "4",
+                "--length": "16",
+            },
+        ),
+        ("gpu_opponents", {"--size": "tiny", "--texts": "60", "--rounds": "1"}),
+    ],
+)
+def test_the_benchmarks_for_gpus_run_on_the_host(name, options, benchmark, tmp_path):
+    file = tmp_path / "figures.json"
+    options |= {"--device": "cpu", "--precision": "fp32", "--json": str(file)}
+    benchmark(name).main(words(options))
+    cases = json.loads(file.read_text("utf-8"))["cases"]
+    if name == "gpu":
+        assert [(case["model"], case["what"]) for case in cases] == [
+            ("bert:tiny", "encode"),
+            ("bert:tiny", "train"),
+            ("t5:tiny", "encode"),
+            ("t5:tiny", "train"),
+        ]
+        # Two layers of products of 128 x 128, 4 to attend and 8 in the inner layer; scores of 16 tokens.
+        flop = 2 * 2 * (4 + 8) * 128**2 * 16 + 4 * 2 * 128 * 16**2
+        rate = cases[0]["texts_per_s"]
+        assert cases[0]["tflops"] == pytest.approx(rate * flop / 1e12)
+    else:
+        (case,) = cases
+        assert case["least_cosine"] > 0.99999
+        assert min(case["texts_per_s"].values()) > 0
+
+
+def test_opponents_get_sentbeds_batches_and_give_vectors_in_the_order_of_the_texts(
+    benchmark, monkeypatch
+):
+    texts = ["two children count the boats", "rain", "rain on the river " * 6, "rain"]
+    table = {
+        "backbone": {"use": "bert", "init": "random", "size": "tiny"},
+        "pooler": {"use": "mean"},
+        "head": {"normalize": True},
+        "max_length": 32,
+    }
+    encoder = random_encoder(table, texts)
+    monkeypatch.setattr(encoder.engine, "token_budget", 24)
+    module = encoder.placed.module.eval()
+    shapes = []
+
+    def model(features):
+        ids = features["input_ids"]
+        shapes.append(ids.shape)
+        return {"sentence_embedding": module(ids, features["attention_mask"])}
+
+    vectors = benchmark("opponents").Batched(model, encoder)(texts)
+
+    np.testing.assert_allclose(vectors, encoder.encode(texts), atol=1e-6)
+    assert all(rows * length <= 24 or rows == 1 for rows, length in shapes)
 
 
 # --- the recipe of Sentence-T5's appendix A ----------------------------------------------------------------
@@ -208,17 +192,22 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
         key: (expected.value, expected.decides)
         for key, expected in recipe.expected.items()
     }
+
     assert published == {
         "11b/length-128-batch-1024": (274.0, False),
         "11b/length-128-batch-1024/examples/s": (27.0, False),
         "11b/length-128-batch-512": (0.5, False),
     }
+
     settings += [
         'expected={"11b/length-16-batch-3" = { value = 274, decides = false, source = "the paper" }}'
     ]
     result = sentbed.run(sentbed.load_recipe(RECIPE, settings), tmp_path / "run")
+
     assert result.unmet == ()
+
     rates = [score for score in result.scores if score.metric == "examples/s"]
+
     assert [(score.encoder, score.task) for score in rates] == [
         (name, f"length-16-batch-{size}")
         for name in ("base", "large", "3b", "11b")
@@ -226,13 +215,15 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
     ]
     assert all(score.value > 0 for score in rates)
     assert rates[0].evaluator_protocol["machine"]["precision"] == "fp32"
+
     (row,) = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))[
         "expected"
     ]
+
     assert (row["value"], row["found"], row["met"]) == (274.0, rates[-1].value, None)
 
 
-def test_the_recipes_models_have_the_sizes_of_the_paper(common):
+def test_the_recipes_models_have_the_sizes_of_the_paper(benchmark):
     encoders = sentbed.load_recipe(RECIPE).encoders
     millions = {}
     for name, encoder in encoders.items():
@@ -243,6 +234,6 @@ def test_the_recipes_models_have_the_sizes_of_the_paper(common):
         config = transformers.T5Config(
             d_model=width, d_ff=inner, d_kv=head, num_heads=heads, num_layers=layers
         )
-        millions[name] = round(common.layer_weights(config) / 1e6)
+        millions[name] = round(benchmark("common").layer_weights(config) / 1e6)
     # The encoders alone, without embeddings: 12 x (4 x 768^2 + 2 x 768 x 3072) and so on.
     assert millions == {"base": 85, "large": 302, "3b": 1208, "11b": 4832}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sentbed
 from sentbed import Encoder
 from sentbed.protocols import EncoderRecipe, Head
 from sentbed_backbones.causal import Causal
@@ -66,41 +65,3 @@ def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_impor
     np.testing.assert_allclose(
         again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-5
     )
-
-
-def test_a_saved_encoder_says_it_in_its_protocol(tmp_path):
-    encoder = encoder_of("llama", Mean())
-    encoder.save(tmp_path / "encoder")
-    again = Encoder.load(tmp_path / "encoder")
-    assert again.protocol()["attention"] == "bidirectional"
-    np.testing.assert_allclose(
-        again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-6
-    )
-
-
-RECIPE = """\
-schema = 1
-run = {{ name = "pair" }}
-runtime = {{ use = "cpu" }}
-[encoder]
-backbone = {{ use = "opt", init = "random", attention = "{attention}" }}
-pooler = {{ use = "{pooler}" }}
-"""
-
-
-@pytest.mark.parametrize(
-    ("attention", "pooler", "reason"),
-    [
-        ("bidirectional", "prompt-eol", "needs causal attention"),
-        ("causal", "first", "needs attention in both directions"),
-        ("both", "mean", "'both'"),
-    ],
-)
-def test_check_refuses_what_does_not_fit(attention, pooler, reason, tmp_path):
-    file = tmp_path / "recipe.toml"
-    file.write_text(RECIPE.format(attention=attention, pooler=pooler))
-    with pytest.raises(sentbed.RecipeError, match=reason):
-        sentbed.load_recipe(file)
-    for fits in ("mean", "first", "last"):
-        file.write_text(RECIPE.format(attention="bidirectional", pooler=fits))
-        sentbed.load_recipe(file)

@@ -10,7 +10,6 @@ from importlib import resources
 import pytest
 import sentbed
 from click.testing import CliRunner
-from sentbed import RecipeError
 from sentbed._cli.main import main
 
 SAMPLE = resources.files("sentbed_data") / "sample" / "sts-test.tsv"
@@ -96,7 +95,9 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
     record = json.loads((result.directory / "report.json").read_text("utf-8"))
     section = record["sections"]["clean"]
     rows = [dict(zip(section["columns"], row, strict=True)) for row in section["rows"]]
+
     assert [row["metric"] for row in rows] == ["spearman", "pearson"]
+
     for row in rows:
         assert row["items"] == PAIRS
         assert row["seen"] == SEEN
@@ -104,36 +105,20 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
         assert row["difference"] == pytest.approx(
             row["on clean items"] - row["score"], abs=0.02
         )
+
     assert "training texts were read, of training.txt, sample" in section["note"]
     assert "on clean items" in (result.directory / "report.html").read_text("utf-8")
 
     without = sentbed.run(load(place, ""), place / "without")
+
     assert [score.value for score in without.scores] == [
         score.value for score in result.scores
     ]
     # A run that knew nothing of training texts is counted later.
     later = overlap(without.directory, "--training", place / "training.txt")
+
     assert len(later) == 2
     assert later[0]["seen"]["mean"] == SEEN
     assert later[0]["on clean items"]["mean"] == pytest.approx(
         rows[0]["on clean items"], abs=0.01
     )
-
-
-def test_several_runs_have_their_scores_on_the_same_clean_items(place, result):
-    recipe = write(place, CLEAN)
-    recipe.write_text(recipe.read_text().replace('"mean"', '"first"'))
-    other = sentbed.run(sentbed.load_recipe(recipe), place / "first")
-    rows = overlap(result.directory, other.directory)
-    assert len({row["run"] for row in rows}) == 2
-    assert [row["seen"]["mean"] for row in rows] == [SEEN] * 4
-
-
-def test_a_missing_file_and_nothing_to_look_in_are_found_by_check(place):
-    with pytest.raises(RecipeError, match=r"none\.txt` does not exist; check the path"):
-        load(place, '[clean]\ntraining = ["none.txt"]\n')
-    recipe = write(place, "[clean]\n")
-    without_stage, _, _ = recipe.read_text().partition("[[stage]]")
-    recipe.write_text(without_stage)
-    with pytest.raises(RecipeError, match="there are no training texts; name files"):
-        sentbed.load_recipe(recipe)

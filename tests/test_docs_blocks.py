@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import shlex
 import shutil
@@ -23,7 +22,6 @@ from fragments import commands, python_fault, toml_faults, understood
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed_testing import ComponentContract
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = {"console", "bash", ""}
@@ -128,7 +126,7 @@ def world(tmp_path_factory):
         from sentbed_jobs.local import Local
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
-        encode_corpus(request, Local().build(print))
+        encode_corpus(request, Local())
         words = [
             "--set",
             "study.seeds=[1, 2]",
@@ -198,26 +196,4 @@ def test_the_contracts_that_a_page_shows_hold(page, world):
     assert "passed" in process.stdout
 
 
-def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
-    tmp_path, monkeypatch
-):
-    text = next(
-        b.text for b in blocks(ROOT / "docs" / "engines.md") if b.language == "python"
-    )
-    (tmp_path / "shown_runtime.py").write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    contract = ComponentContract()
-    contract.test_is_documented(importlib.import_module("shown_runtime").Mine())
-    contract.test_survives_toml(importlib.import_module("shown_runtime").Mine())
-
-
 # --- the checks themselves --------------------------------------------------------------------------------
-
-
-def test_no_page_names_a_directory_of_somebody():
-    faulty_pages = [
-        page.name
-        for page in pages()
-        if any(text in page.read_text() for text in ("/home/", "/root/", f"{ROOT}/"))
-    ]
-    assert faulty_pages == []

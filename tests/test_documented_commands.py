@@ -240,16 +240,3 @@ def test_what_is_exempt_says_why_and_is_still_documented():
         for pattern in EXEMPT
         if not any(re.search(pattern, line) for line in COMMANDS)
     ] == []
-
-
-PAPERS = sorted(path for path in (ROOT / "recipes" / "papers").glob("*.toml"))
-
-
-@pytest.mark.parametrize("runtime", ["cuda", "tpu"])
-def test_the_recipe_of_every_paper_takes_every_runtime(runtime, plugins):
-    assert PAPERS
-    for path in PAPERS:
-        recipe = sentbed.load_recipe(
-            path, [f"runtime.use={runtime}"], plugins, check_files=False
-        )
-        assert recipe.runtime.name == runtime

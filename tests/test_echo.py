@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from sentbed import Encoder, ModelError, RecipeError
-from sentbed._recipe.load import load_recipe
+from sentbed import Encoder, ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
-from sentbed_interop.export_and_import import export_encoder
 from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_testing import SENTENCES
 
@@ -34,13 +32,6 @@ TEMPLATE = {
     "echo": TEMPLATES["echo"],
     "document": TEMPLATES["echo-document"],
     "own": OWN,
-}
-TPU = {
-    "use": "tpu",
-    "platform": "cpu",
-    "precision": "fp32",
-    "lengths": [32, 64, 96],
-    "token_budget": 512,
 }
 KINDS = {"opt": Opt, "causal": Causal}
 
@@ -146,81 +137,13 @@ def test_other_layers_are_read_under_the_same_span(models):
     )
 
 
-@pytest.mark.instructions("bf16")
-@pytest.mark.parametrize("kind", KINDS)
-def test_bf16_vectors_point_where_fp32_vectors_do(kind, models):
-    runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}
-    vectors = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
-    expected = by_a_loop(models[kind], "mean", OWN, TEXTS)
-    cosine = (
-        (vectors * expected).sum(1)
-        / np.linalg.norm(vectors, axis=1)
-        / np.linalg.norm(expected, axis=1)
-    )
-    assert cosine.min() > 0.999
-    assert not np.allclose(vectors, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.jax
-@pytest.mark.parametrize("pooler", ["mean", "last"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_jax_pools_the_same_tokens(kind, pooler, models):
-    expected = by_a_loop(models[kind], pooler, OWN, TEXTS)
-    vectors = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
-    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
-
-
-def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
-    models, tmp_path
-):
-    encoder = encoder_of(models["opt"])
-    encoder.save(tmp_path / "e")
-    loaded = Encoder.load(tmp_path / "e")
-    np.testing.assert_allclose(
-        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
-    )
-    assert loaded.protocol()["prompt"]["template"] == OWN
-    for target in ("sentence-transformers", "onnx"):
-        with pytest.raises(
-            ModelError, match="has no way to hide the first from the pooler"
-        ):
-            export_encoder(tmp_path / "e", tmp_path / target, target)
-
-
 def test_a_sentence_needs_its_positions_twice(models):
     encoder = encoder_of(models["opt"])
     template = int(encoder.tokenizer().encode([""], LENGTH).lengths[0])
     longest = (encoder.backbone.max_length - template) // 2
     encoder.require_positions(longest)
+
     with pytest.raises(
         ModelError, match=f"and repeats it; .* set `max_length` to {longest} or less"
     ):
         encoder.require_positions(longest + 1)
-
-
-RECIPE = """
-schema = 1
-[run]
-name = "echo"
-[runtime]
-use = "cpu"
-[encoder]
-backbone = { use = "BACKBONE", init = "random" }
-pooler = { use = "POOLER" }
-prompt = { template = "echo" }
-[[evaluate]]
-use = "sts"
-path = "pkg:sentbed_data/sample/sts-test.tsv"
-"""
-
-
-@pytest.mark.parametrize(
-    ("backbone", "pooler"), [("bert", "first"), ("bert", "cls-mlp"), ("t5", "decoder")]
-)
-def test_echo_is_refused_where_the_pooler_reads_a_single_state(
-    backbone, pooler, tmp_path
-):
-    text = RECIPE.replace("BACKBONE", backbone).replace("POOLER", pooler)
-    (tmp_path / "r.toml").write_text(text)
-    with pytest.raises(RecipeError, match=f"`{pooler}` reads a single state"):
-        load_recipe(tmp_path / "r.toml")

@@ -17,13 +17,11 @@ from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_interop.merged_adapters import save_merged
-from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.decoder import Decoder
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
 from sentbed_poolers.mask import Mask
 from sentbed_poolers.mean import Mean
-from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt as PromptPooler
 from sentbed_poolers.prompt_eol import PromptEOL
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
@@ -186,6 +184,7 @@ def test_prompt_eol_is_the_last_state_of_the_whole_prompt(
         f'{before}This sentence : "{text}" means in one word:"' for text in PROMPTED
     ]
     expected = last_states(directory, texts)
+
     assert_close(encoder.encode(SENTENCES), expected)
     # A text alone shares its beginning with no other.
     assert_close(
@@ -218,18 +217,23 @@ def test_the_other_causal_poolers(model, kind):
     directory = model(kind)
     backbone = component(kind)(model=str(directory))
     last = Encoder.build(EncoderRecipe(backbone, Last()), engine()).encode(SENTENCES)
+
     assert_close(last, last_states(directory, SENTENCES))
+
     prompt = Encoder.build(EncoderRecipe(backbone, PromptPooler()), engine()).encode(
         SENTENCES
     )
+
     assert_close(
         prompt,
         last_states(
             directory, [f'This sentence : "{text}" means' for text in PROMPTED]
         ),
     )
+
     mean = Encoder.build(EncoderRecipe(backbone, Mean()), engine()).encode(SENTENCES)
     outputs = by_hand(directory, SENTENCES)
+
     assert_close(
         mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs]
     )
@@ -244,13 +248,16 @@ def test_only_the_sentence_in_a_prompt_is_cut(model):
         for text in SENTENCES[:2]
     ]
     cut = [tokenizer.decode(row) for row in ids]
+
     assert all(
         text.startswith(short) and text != short
         for short, text in zip(cut, SENTENCES, strict=False)
     )
+
     expected = last_states(
         directory, [f'This sentence : "{text}." means in one word:"' for text in cut]
     )
+
     assert_close(Encoder.build(recipe, engine()).encode(SENTENCES[:2]), expected)
 
 
@@ -264,15 +271,20 @@ def test_the_poolers_of_sentence_t5(model, kind):
     backbone = T5(model=str(directory))
     outputs = by_hand(directory, SENTENCES, transformers.T5EncoderModel)
     first = Encoder.build(EncoderRecipe(backbone, First()), engine()).encode(SENTENCES)
+
     assert_close(first, [output.last_hidden_state[0, 0].numpy() for output in outputs])
+
     mean = Encoder.build(EncoderRecipe(backbone, Mean()), engine()).encode(SENTENCES)
+
     assert_close(
         mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs]
     )
+
     decoder = Encoder.build(EncoderRecipe(backbone, Decoder()), engine()).encode(
         SENTENCES
     )
     outputs = by_hand(directory, SENTENCES, transformers.T5Model)
+
     assert_close(
         decoder, [output.last_hidden_state[0, 0].numpy() for output in outputs]
     )
@@ -287,23 +299,8 @@ def test_the_mask_of_prompt_bert(model):
     expected = [
         output.last_hidden_state[0, -3].numpy() for output in by_hand(directory, texts)
     ]
+
     assert_close(encoder.encode(sentences), expected)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("kind", ["bert", "t5", "opt", "gpt2"])
-def test_the_first_and_the_last_layer(model, kind):
-    directory = model(kind)
-    cls = transformers.T5EncoderModel if kind == "t5" else transformers.AutoModel
-    hidden = [output.hidden_states for output in by_hand(directory, SENTENCES, cls)]
-    expected = [((layers[1] + layers[-1]) / 2)[0].mean(0).numpy() for layers in hidden]
-    for recipe in (
-        EncoderRecipe(component(kind)(model=str(directory)), MeanFirstLast()),
-        EncoderRecipe(
-            component(kind)(model=str(directory), layers="first-last"), Mean()
-        ),
-    ):
-        assert_close(Encoder.build(recipe, engine()).encode(SENTENCES), expected)
 
 
 # --- every family ------------------------------------------------------------------------------------------
@@ -325,17 +322,6 @@ def recipe_of(kind, directory, head=None, **parameters):
         FAMILIES[kind],
         head or Head(projection=16),
     )
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_a_batch_of_mixed_lengths_is_one_by_one(model, kind):
-    encoder = Encoder.build(recipe_of(kind, model(kind)), engine())
-    texts = [*SENTENCES, "", "word " * 40]
-    together = encoder.encode(texts)
-    assert together.shape == (len(texts), 16)
-    assert_close(together, np.concatenate([encoder.encode([text]) for text in texts]))
-    assert_close(encoder.encode(texts[::-1]), together[::-1])
 
 
 @pytest.mark.sweep(1)
@@ -367,9 +353,12 @@ def test_a_saved_and_an_exported_encoder_give_the_same_vectors(
     vectors = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "saved")
     again = Encoder.load(tmp_path / "saved")
+
     assert_close(again.encode(SENTENCES), vectors)
+
     save_merged(encoder, tmp_path / "exported")
     exported = Encoder.load(tmp_path / "exported")
+
     assert_close(exported.encode(SENTENCES), vectors)
     assert getattr(exported.recipe.backbone, "lora", None) is None
     assert not list((tmp_path / "exported").rglob("adapter*"))
@@ -389,32 +378,6 @@ def minilm():
     return locate(MINILM)
 
 
-def test_minilm_with_first_mean_and_last(minilm):
-    outputs = [
-        output.last_hidden_state[0].numpy() for output in by_hand(minilm, SENTENCES)
-    ]
-    for pooler, expected in (
-        (First(), [rows[0] for rows in outputs]),
-        (Mean(), [rows.mean(0) for rows in outputs]),
-        (Last(), [rows[-1] for rows in outputs]),
-    ):
-        encoder = Encoder.build(EncoderRecipe(Bert(model=MINILM), pooler), engine())
-        assert_close(encoder.encode(SENTENCES), expected)
-
-
-def test_minilm_with_a_layer_behind_cls(minilm):
-    torch.manual_seed(1)
-    encoder = Encoder.build(EncoderRecipe(Bert(model=MINILM), ClsMLP()), engine())
-    weights = encoder.placed.module.own_weights()
-    (weight,) = (value for value in weights.values() if value.ndim == 2)
-    (bias,) = (value for value in weights.values() if value.ndim == 1)
-    first = torch.stack(
-        [output.last_hidden_state[0, 0] for output in by_hand(minilm, SENTENCES)]
-    )
-    expected = torch.tanh(first @ weight.T + bias)
-    assert_close(encoder.encode(SENTENCES), expected.numpy())
-
-
 def test_minilm_is_that_of_sentence_transformers(minilm):
     from sentence_transformers import SentenceTransformer
 
@@ -423,6 +386,9 @@ def test_minilm_is_that_of_sentence_transformers(minilm):
         Bert(model=MINILM), Mean(), Head(normalize=True), max_length=256
     )
     expected = SentenceTransformer(str(minilm), device="cpu").encode(texts)
+
     assert_close(Encoder.build(recipe, engine()).encode(texts), expected)
+
     narrow = Encoder.build(recipe, engine(torch.bfloat16)).encode(texts)
+
     assert cosines(narrow, expected).mean() >= 0.999

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from random_encoders import random_encoder
-from sentbed import Encoder, ModelError, RecipeError, load_recipe
+from sentbed import Encoder, ModelError
 from sentbed.protocols import EncoderRecipe, Pooler
 from sentbed.tools import load_plugins
 from sentbed_common import fingerprint_of
@@ -176,30 +176,6 @@ def test_an_intervention_is_refused(runtime):
     encoder = EncoderRecipe(backbone, plugins.load("pooler", "last")())
     (message,) = runtime().misfits(encoder)
     assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
-
-
-STAGE = """
-[[stage]]
-name = "triplets"
-data = { use = "sample" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 5e-5 }
-schedule = { use = "constant" }
-batch_size = 4
-steps = 1
-"""
-
-
-def test_a_stage_is_refused_by_the_check_of_a_recipe(runtime, tmp_path):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f'schema = 1\n[run]\nname = "r"\nseed = 1\n[runtime]\nuse = "{runtime.name}"\n[encoder]\n'
-        'backbone = { use = "bert", init = "random" }\npooler = { use = "mean" }\nmax_length = 16\n'
-        + STAGE
-    )
-    message = f"the runtime `{runtime.name}` only encodes; train on `cpu` or `cuda`"
-    with pytest.raises(RecipeError, match=message):
-        load_recipe(recipe)
 
 
 # --- what no check can foresee ------------------------------------------------------------------------------

@@ -22,22 +22,6 @@ def lines_of(name):
 # --- uv and pip -------------------------------------------------------------------------------------------
 
 
-def test_uv_takes_every_distribution_from_the_workspace():
-    sources = WORKSPACE["tool"]["uv"]["sources"]
-    runtimes = ("onnxruntime", "openvino", "tpu")
-    expected = {name: {"workspace": True} for name in PROJECTS}
-    for runtime in runtimes:
-        expected[f"sentbed-{runtime}"] = {
-            "path": f"plugins/{runtime}",
-            "editable": True,
-        }
-        assert WORKSPACE["dependency-groups"][runtime] == [f"sentbed-{runtime}"]
-    assert sources == expected
-    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == [
-        f"plugins/{runtime}" for runtime in runtimes
-    ]
-
-
 def test_uv_and_pip_have_the_same_constraints():
     assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == lines_of(
         "constraints.txt"
@@ -58,17 +42,6 @@ def test_the_group_dev_of_uv_is_what_pip_installs_for_developers():
     first, *lines = lines_of("dev.txt")
     assert first == "-r demo.txt"
     assert requirements == [by_name(line) for line in lines]
-
-
-def test_the_group_demo_of_uv_is_what_pip_installs_for_the_quickstart():
-    assert WORKSPACE["dependency-groups"]["demo"] == ["sentbed[demo]"]
-    assert WORKSPACE["tool"]["uv"]["default-groups"] == ["demo"]
-    first, *lines = lines_of("demo.txt")
-    assert first == "-c constraints.txt"
-    extras = project(ROOT / "core")["optional-dependencies"]
-    standard = {Requirement(line).name for line in extras["standard"]}
-    assert {by_name(line) for line in lines} == {"sentbed[demo]", *standard}
-    assert "sentbed[standard]" in extras["demo"]
 
 
 # --- declared dependencies --------------------------------------------------------------------------------
@@ -175,19 +148,6 @@ def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists():
     assert mentions > 30
 
 
-NAMED = re.compile(r"pip install (?:--[a-z-]+ )*(?:-e )?'?(sentbed-[a-z]+)")
-OF_A_PAGE = {"sentbed-largest", "sentbed-later", "sentbed-mine"}
-"""Distributions that the pages let the reader write."""
-
-
-def test_every_distribution_that_a_page_or_a_message_says_to_install_exists():
-    names = set()
-    for path in texts():
-        names.update(NAMED.findall(path.read_text("utf-8")))
-    assert len(names) > 8
-    assert names - PROJECTS.keys() - OF_A_PAGE == set()
-
-
 def local_dependencies(name):
     """Return the distributions of this project that one of them needs, itself included."""
     needed = {name}
@@ -215,13 +175,6 @@ def installations():
     return lines
 
 
-def test_the_page_of_every_distribution_says_how_to_install_it():
-    of_distributions = {
-        f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES
-    }
-    assert of_distributions - {*installations().values()} == set()
-
-
 @pytest.mark.parametrize("line", installations())
 def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(
     line,
@@ -233,18 +186,6 @@ def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_
     for name in installed:
         needed |= local_dependencies(name)
     assert needed - installed == set()
-
-
-EXTRA_ROW = re.compile(r"^\| `(sentbed(?:-[a-z]+)?)` \| `([a-z-]+)` \|", re.MULTILINE)
-
-
-def test_the_page_on_installing_lists_all_extras():
-    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
-    listed = EXTRA_ROW.findall(page)
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {
-        (name, extra) for name, extras in EXTRAS.items() for extra in extras
-    }
 
 
 CLASSIFIER = "Programming Language :: Python :: "

@@ -11,15 +11,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from random_encoders import EVALUATE, STAGE, random_encoder
-from sentbed import Encoder, ModelError, RecipeError
-from sentbed._recipe.checks import check
-from sentbed._recipe.load import load_recipe
+from random_encoders import random_encoder
+from sentbed import Encoder, ModelError
 from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
-from sentbed_common import fingerprint_of
-from sentbed_interop.export_and_import import export_encoder
 from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
@@ -193,9 +189,11 @@ def test_vectors_are_those_of_a_loop_over_blocks(kind, method, reuse_prefix, tmp
     intervention, template = CASES[method]
     encoder = built(kind, intervention, reuse_prefix=reuse_prefix)
     vectors = encoder.encode(TEXTS)
+
     np.testing.assert_allclose(
         vectors, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5
     )
+
     if method != "none":
         assert abs(vectors - built(kind, None).encode(TEXTS)).max() > 0.01
 
@@ -208,6 +206,7 @@ def test_it_goes_with_a_pass_that_ends_early(kind, method, layers, tmp_path):
     intervention, template = CASES[method]
     encoder = built(kind, intervention, layers=layers)
     right = expected(encoder, method, template, tmp_path, layers[0])
+
     np.testing.assert_allclose(encoder.encode(TEXTS), right, rtol=0, atol=1e-5)
 
 
@@ -228,6 +227,7 @@ def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration():
     shown = {"text": "A jockey riding a horse.", "word": "Equestrian"}
     encoder = built("opt", TP, {"demonstration": shown})
     prompt = encoder.recipe.resolved_prompt
+
     assert prompt is not None
     assert prompt.apply("x") == (
         'This sentence : "A jockey riding a horse." means in one word:"Equestrian".'
@@ -240,6 +240,7 @@ def test_a_shared_prefix_ends_before_the_placeholder(encoded_batches):
     encoder.encode(TEXTS)
     token = encoder.backbone.tokenizer.placeholder_id
     before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids
+
     assert all(
         batch.prefix.tolist()[: len(before)] == before.tolist()
         for batch in encoded_batches
@@ -252,6 +253,7 @@ def test_a_shared_prefix_ends_before_the_placeholder(encoded_batches):
 
 def test_every_row_has_its_own_auxiliary_prompt(encoded_batches):
     built("opt", NS).encode(TEXTS)
+
     assert sum(len(batch.input_ids) for batch in encoded_batches) == len(TEXTS)
     assert all(
         len(batch.auxiliary.input_ids) == len(batch.input_ids)
@@ -266,59 +268,15 @@ def test_several_prompts_and_an_intervention_are_the_mean_of_each(
     names = ("knowledge", "pretended-cot")
     both = built("causal", NS, [{"template": name} for name in names]).encode(TEXTS)
     each = [built("causal", NS, {"template": name}).encode(TEXTS) for name in names]
+
     np.testing.assert_allclose(both, sum(each) / 2, rtol=0, atol=1e-5)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.instructions("bf16")
-@pytest.mark.parametrize("method", ["TP", "NS"])
-def test_bf16_stays_near(method):
-    exact, near = (
-        built("causal", CASES[method][0], precision=p).encode(TEXTS)
-        for p in ("fp32", "bf16")
-    )
-    cosines = (
-        (exact * near).sum(1)
-        / np.linalg.norm(exact, axis=1)
-        / np.linalg.norm(near, axis=1)
-    )
-    assert cosines.min() > 0.999
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("intervention", [TP, NS], ids=["TP", "NS"])
-def test_a_saved_encoder_keeps_it(intervention, tmp_path):
-    encoder = built("opt", intervention)
-    encoder.save(tmp_path / "e")
-    loaded = Encoder.load(tmp_path / "e")
-    np.testing.assert_allclose(
-        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
-    )
-    assert loaded.protocol() == encoder.protocol()
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("to", ["sentence-transformers", "onnx"])
-def test_other_formats_refuse_it(to, tmp_path):
-    built("opt", TP).save(tmp_path / "e")
-    with pytest.raises(
-        ModelError,
-        match="has the intervention `token-prepending`, which changes states",
-    ):
-        export_encoder(tmp_path / "e", tmp_path / "out", to)
-
-
-def test_the_store_tells_settings_apart():
-    settings = (None, TP, {**TP, "exit": 2}, NS, NR)
-    spaces = [fingerprint_of(built("opt", setting)) for setting in settings]
-    assert None not in spaces
-    assert len(set(spaces)) == len(settings)
 
 
 def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path):
     built("opt", NS).save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
     tokens = loaded.tokenizer().encode(TEXTS, 24)
+
     with pytest.raises(
         ModelError,
         match="`contrastive-prompting` needs an auxiliary prompt for each text",
@@ -340,99 +298,11 @@ def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
             block=2
         ),
     )
+
     with pytest.raises(
         ModelError, match="acts at block 2, and the pass ends before block 1"
     ):
         component.build(BuildContext(tuple))
-
-
-def test_a_placeholder_is_no_part_of_the_output_embedding():
-    with_it, without = built("opt", TP).backbone, built("opt", None).backbone
-    assert with_it.output_embedding().shape == without.output_embedding().shape
-
-
-@pytest.mark.slow
-def test_an_encoder_with_token_prepending_learns(tmp_path):
-    (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", TOML_TP) + STAGE)
-    import sentbed
-
-    recipe = load_recipe(tmp_path / "r.toml")
-    check(recipe, load_plugins())
-    sentbed.run(recipe, tmp_path / "run")
-    assert Encoder.load(tmp_path / "run" / "encoder").encode(["a"]).shape == (1, 128)
-
-
-RECIPE = """
-schema = 1
-[run]
-name = "interventions"
-[runtime]
-use = "cpu"
-[encoder]
-backbone = { use = "opt", init = "random", intervention = INTERVENTION }
-pooler = { use = "prompt-eol" }
-"""
-TOML_TP = '{ use = "token-prepending", first = 0, exit = 1 }'
-TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
-
-
-@pytest.mark.parametrize(
-    ("intervention", "sets", "rest", "message"),
-    [
-        (
-            TOML_TP,
-            ["encoder.backbone.use=bert", "encoder.pooler.use=mean"],
-            "",
-            "acts at `block-input`, which",
-        ),
-        (
-            TOML_TP.replace("1", "9"),
-            [],
-            "",
-            "acts at block 8, and the pass ends before block 2",
-        ),
-        (
-            TOML_CP,
-            ["encoder.backbone.layers=[1]"],
-            "",
-            "acts at block 1, and the pass ends before block 1",
-        ),
-        (TOML_TP.replace("0", "1"), [], "", "between which there is no block"),
-        (
-            TOML_TP,
-            ["encoder.pooler.use=last"],
-            "",
-            "intervenes in a prompt, and there is none",
-        ),
-        (
-            TOML_CP.replace(" }", ', template = "{text}, again {text}" }'),
-            [],
-            "",
-            "must have `{text}` once, no mask",
-        ),
-        (TOML_CP, [], STAGE, "runs an auxiliary prompt, which only encoding does"),
-        (
-            TOML_CP,
-            ["runtime={ use = 'tpu', platform = 'cpu' }"],
-            "",
-            "`tpu`, as it is set, runs no auxiliary",
-        ),
-        (
-            TOML_TP,
-            ["encoder.prompt={ template = '<PST> {text} <PST>' }"],
-            "",
-            "has `<PST>` 2 times; write it once",
-        ),
-    ],
-)
-def test_what_cannot_work_is_a_problem_of_the_recipe(
-    intervention, sets, rest, message, tmp_path
-):
-    (tmp_path / "r.toml").write_text(
-        RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE)
-    )
-    with pytest.raises(RecipeError, match=message):
-        load_recipe(tmp_path / "r.toml", sets)
 
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"
@@ -455,6 +325,7 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
                 scale,
             )
     early, late, last, half = [1, 2, 3, 4, 5, 6], [6], (27,), [4]
+
     assert settings == {
         "PromptEOL + TP": (last, early, None),
         "Pretended CoT + TP": (last, early, None),
@@ -469,19 +340,3 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods():
         "CK + NS": (last, late, 3.0),
         "CK + NR": (last, late, None),
     }
-
-
-@pytest.mark.jax
-@pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_token_prepending_under_jax_gives_the_same_vectors(kind):
-    on_torch = built(kind, TP)
-    engine = (
-        load_plugins().load("runtime", "tpu")(platform="cpu", precision="fp32").build()
-    )
-    engine.seed(3)
-    on_jax = Encoder.build(
-        on_torch.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values())
-    )
-    np.testing.assert_allclose(
-        on_jax.encode(TEXTS), on_torch.encode(TEXTS), rtol=0, atol=1e-5
-    )

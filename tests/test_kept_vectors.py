@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-import torch
-from sentbed import Encoder, build_encoder, run
+from sentbed import build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed_common import fingerprint_of
 from sentbed_evaluators.mteb import as_mteb_model
@@ -95,25 +94,6 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert counts[2] == 0
     spaces = {path.parent for path, _ in VectorCache().segments()}
     assert len(spaces) == 2
-
-
-def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
-    recipe, encoded_batches, tmp_path
-):
-    loaded = recipe("bert")
-    result = run(loaded, tmp_path / "run")
-    encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
-    encoded_batches.clear()
-    store = VectorCache()
-    again = encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
-    assert encoded_batches == []
-    last = [score.value for score in result.scores if score.encoder == "encoder"]
-    assert [score.value for score in again.scores] == last
-    with torch.no_grad():
-        next(encoder.backbone.module.parameters()).add_(1e-3)
-    encoder.placed.weights_changed()
-    encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
-    assert encoded_batches != []
 
 
 def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(

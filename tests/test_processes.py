@@ -115,7 +115,6 @@ losses = [
     { use = "spread-out" },
     { use = "matryoshka", dimensions = [128, 16], loss = { use = "info-nce", hardness = 5.0 } },
     { use = "similarity-kl", temperature = 0.5 },
-    { use = "gist", temperature = 0.5 },
     { use = "distill", projection = 24 },
 ]
 """
@@ -262,7 +261,6 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
         "cosent",
         "matryoshka.16",
         "distill",
-        "gist",
         "pearson",
     }
     for name in names.keys() - {"one"}:

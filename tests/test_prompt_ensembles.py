@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from random_encoders import EVALUATE, STAGE, random_encoder
-from sentbed import Encoder, ModelError, RecipeError
+from random_encoders import random_encoder
 from sentbed._encoder import batching
-from sentbed._recipe.load import load_recipe
 from sentbed_backbones._torch.token_states import CausalStates
-from sentbed_common import fingerprint_of
-from sentbed_interop.export_and_import import export_encoder
 from sentbed_poolers.template_prompt import TEMPLATES
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
@@ -43,13 +39,6 @@ METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
 PUBLISHED = [
     name for name in TEMPLATES if name != "prompt-bert" and not name.startswith("echo")
 ]
-TPU = {
-    "use": "tpu",
-    "platform": "cpu",
-    "precision": "fp32",
-    "lengths": [32, 64, 96],
-    "token_budget": 512,
-}
 
 
 def built(
@@ -149,23 +138,17 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     expected = by_a_loop(
         encoder, [(TEMPLATES[prompt["template"]], read) for prompt in prompts], tmp_path
     )
+
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
     rows = sum(len(batch.input_ids) for batch in batches)
+
     assert rows == len(prompts) * len(TEXTS)
     # The rows of one prompt share its prefix.
     shared = {len(batch.prefix) for batch in batches}
+
     assert len(shared) > 1
     assert min(shared) >= 4
-
-
-@pytest.mark.jax
-@pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_jax_gives_the_same_vectors_of_several_prompts(kind):
-    ours = built(kind, CK, [3])
-    theirs = built(kind, CK, [3], runtime=TPU)
-    np.testing.assert_allclose(
-        theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5
-    )
 
 
 def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
@@ -189,49 +172,13 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
     ]
     # Texts of one window may begin alike, and only then is the prefix of another window another one.
     assert len(prefixes) == 3
+
     text_tokens = sum(tokens for tokens, kept in seen if not kept)
     least = sum(int(each.sum()) for each in lengths) - sum(
         6 * shared for shared in prefixes
     )
+
     assert least <= text_tokens < 1.5 * least
-
-
-def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
-    tmp_path,
-):
-    encoder = built("opt", CK)
-    encoder.save(tmp_path / "e")
-    loaded = Encoder.load(tmp_path / "e")
-    assert loaded.recipe.prompts == encoder.recipe.prompts
-    np.testing.assert_allclose(
-        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
-    )
-    expected = [
-        {"template": TEMPLATES[prompt["template"]], "normalizer": "prompt-eol"}
-        for prompt in CK
-    ]
-    assert loaded.protocol()["prompt"] == expected
-
-
-def test_the_store_tells_encoders_with_other_prompts_apart():
-    more = [
-        (CK, {}),
-        (CK[::-1], {}),
-        (CK[:1], {}),
-        (CK, {"layers": [1]}),
-    ]
-    spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
-    assert None not in spaces
-    assert len(set(spaces)) == len(more)
-
-
-def test_what_takes_one_prompt_refuses_several(tmp_path):
-    built("opt", CK).save(tmp_path / "e")
-    for target in ("sentence-transformers", "onnx"):
-        with pytest.raises(
-            ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"
-        ):
-            export_encoder(tmp_path / "e", tmp_path / target, target)
 
 
 def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method():
@@ -251,40 +198,3 @@ def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_met
             (TEMPLATES[template], layers) for template, layers in expected
         ]
         assert encoder.pooler.name == ("mean" if name == "Echo" else "prompt-eol")
-
-
-RECIPE = """
-schema = 1
-[run]
-name = "prompts"
-[runtime]
-use = "cpu"
-[encoder]
-backbone = { use = "opt", init = "random" }
-pooler = { use = "prompt-eol" }
-prompt = PROMPT
-"""
-
-
-@pytest.mark.parametrize(
-    ("prompt", "rest", "message"),
-    [
-        ("[]", EVALUATE, "`prompt` is an empty array; give at least one prompt"),
-        (
-            '[{ template = "knowledge" }, { template = "x" }]',
-            EVALUATE,
-            "there is no template `x`",
-        ),
-        (
-            '[{ template = "knowledge" }, { template = "prompt" }]',
-            STAGE,
-            "`encoder` has several prompts, and a stage trains one",
-        ),
-    ],
-)
-def test_prompts_that_cannot_work_are_problems_of_the_recipe(
-    prompt, rest, message, tmp_path
-):
-    (tmp_path / "r.toml").write_text(RECIPE.replace("PROMPT", prompt) + rest)
-    with pytest.raises(RecipeError, match=message):
-        load_recipe(tmp_path / "r.toml")

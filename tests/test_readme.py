@@ -58,11 +58,3 @@ def test_the_readme_works_when_it_is_pasted_in_order(tmp_path):
                 pasted += 1
     assert pasted > 9
     assert (clone / "runs" / "mine" / "report.html").is_file()
-
-
-def test_the_study_of_the_readme_has_the_axes_of_the_quick_one():
-    import tomllib
-
-    (written,) = (block.text for block in README if block.title == "study.toml")
-    quick = (ROOT / "recipes" / "mini" / "studies" / "quick.toml").read_text("utf-8")
-    assert tomllib.loads(written)["study"] == tomllib.loads(quick)["study"]

@@ -7,15 +7,12 @@ import signal
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 import sentbed
 import sentbed_processes
 from run_logs import events, finished_steps
 from sentbed_processes import finish, kill, wait_until
-
-ROOT = Path(__file__).parent.parent
 
 RECIPE = """\
 schema = 1

@@ -6,21 +6,18 @@ from functools import partial
 
 import pytest
 import torch
-from sentbed import Encoder, build_encoder, run
+from sentbed import Encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import EncoderRecipe
 from sentbed.tools import run_in
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
-from sentbed_common import fingerprint_of
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 from sentbed_studies.shared_forward_passes import (
-    SharedCache,
-    SharedPass,
     can_share,
     share_passes,
 )
@@ -178,24 +175,6 @@ def kept(root):
     return files
 
 
-def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(model, recipe):
-    backbones = (model("bert"), model("bert") + ', init = "random"')
-    encoders = [
-        build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones
-    ]
-    words = [
-        encoder.backbone.model.embeddings.word_embeddings.weight for encoder in encoders
-    ]
-    assert not torch.equal(*words)
-    first, second = (encoder.placed.module.own_weights() for encoder in encoders)
-    assert first.keys() == {
-        "pooler.dense.weight",
-        "pooler.dense.bias",
-        "projection.weight",
-    }
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
 def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
     model, recipe
 ):
@@ -210,35 +189,3 @@ def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
         )
         assert can_share(first, second) == shares
         assert can_share(first, recipe(files + more, "first", HEADS[2], "run.seed=1"))
-
-
-@pytest.mark.parametrize("pooler", ["mean-first-last", "mask"])
-def test_a_pooler_that_reads_more_of_the_backbone_does_not_share(pooler, model, recipe):
-    assert not can_share(recipe(model("bert"), "mean"), recipe(model("bert"), pooler))
-
-
-def test_a_prefix_is_shared_too(model, recipe, tmp_path):
-    prompt = (
-        'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
-    )
-    first = build_encoder(recipe(model("opt"), "last", "{}", prompt))
-    others = [
-        recipe(model("opt"), pooler, head, prompt)
-        for pooler in ("last", "mean")
-        for head in HEADS
-    ]
-    companions = SharedPass(first)
-    for other in others:
-        companions.add(other.encoders["encoder"], 3)
-    assert first.placed.shares_prefix
-    vectors_alone = [companion.encode(TEXTS) for companion in companions.others]
-    store = SharedCache(tmp_path / "vectors", passes=[companions])
-    assert kept_by(store, first) == first.encode(TEXTS).tobytes()
-    for companion, vectors in zip(companions.others, vectors_alone, strict=True):
-        assert kept_by(store, companion) == vectors.tobytes()
-    assert (store.taken, store.encoded) == (3 * len(others), 3)
-
-
-def kept_by(store, encoder):
-    space = fingerprint_of(encoder)
-    return store.encode(space, TEXTS, encoder.encode, encoder.width).tobytes()

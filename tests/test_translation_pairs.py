@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import sentbed
 import torch
 from safetensors.torch import load_file, save_file
-from sentbed import RecipeError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
 
@@ -64,18 +62,6 @@ def test_what_is_evaluated_is_the_state_of_the_first_token_itself(
             built.module.eval()(ids, None).last_hidden_state[0, 0].detach().numpy()
         )
     np.testing.assert_allclose(encoder.encode(SENTENCES), states, atol=1e-5)
-
-
-def test_a_projection_that_would_be_applied_to_something_else_is_refused(
-    tmp_path,
-):
-    with pytest.raises(
-        RecipeError,
-        match="`projection` is trained on what the pooler `cls-mlp` computes",
-    ):
-        load(
-            tmp_path, "encoders.en.pooler.mlp_width=", "encoders.en.head.projection=256"
-        )
 
 
 def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path):

@@ -38,31 +38,6 @@ def _matches(shown, printed):
     return re.fullmatch("".join(lines), f"{squeezed}\n") is not None
 
 
-def test_what_a_page_shows_is_compared_with_what_was_printed():
-    printed = "a  1\nb 2.5\n\nc (kept)\n"
-    assert _matches("a 1\n...\nc (kept)", printed)
-    assert _matches("a ...\nb ...\n\nc (kept)\n", printed)
-    assert not _matches("a 1\nc (kept)", printed)
-    assert _matches("a 1\nb 17.25\n\nc (kept)", printed)
-    assert not _matches("a 2\nb 2.5\n\nc (kept)", printed)
-    assert not _matches("a 1\nb 2x5\n\nc (kept)", printed)
-    assert not _matches("a 1\n...", printed.replace("a", "z"))
-
-
-@pytest.mark.parametrize(
-    ("line", "is_progress"),
-    [
-        ("triplets: 8 of 12, loss 3.4657, validation 17.25, 0:00:31", True),
-        ("triplets: 8 of 12", True),
-        ("sts: encode: 96 of 128, 0:00:16, about 0:00:05 left", True),
-        ("1 of 4: mean, seed 1: finished in 12 s", False),
-        ("sts: 1 of 2 expected numbers met", False),
-    ],
-)
-def test_progress_that_a_slow_machine_prints_is_not_compared(line, is_progress):
-    assert _matches("a 1", f"{line}\na  1\n") == is_progress
-
-
 @pytest.mark.skipif(
     sys.platform == "win32", reason="the commands are for a POSIX shell"
 )

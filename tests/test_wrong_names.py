@@ -38,7 +38,6 @@ def refused_setting(setting):
         ("CosineSimilarityLoss", "cosine-mse"),
         ("SoftmaxLoss", "nli-softmax"),
         ("MatryoshkaLoss", "matryoshka"),
-        ("CachedGISTEmbedLoss", "gist"),
         ("MarginMSELoss", "margin-mse"),
         ("MSELoss", "distill"),
         ("DistillKLDivLoss", "similarity-kl"),

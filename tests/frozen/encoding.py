@@ -101,7 +101,9 @@ def form_numbers(key: str, encoder: sentbed.Encoder) -> Iterator[Number]:
         yield Number(f"{key} ids {position}", ragged_list(tokens.ids, tokens.offsets))
 
     if encoder.output == "tokens":
-        yield from vector_numbers(f"{key} vectors", encoder.encode(TEXTS).rows)
+        yield from vector_numbers(
+            f"{key} vectors", np.concatenate(encoder.encode(TEXTS))
+        )
         return
 
     vectors = encoder.encode(TEXTS)
@@ -179,7 +181,7 @@ def similarities(recipe: Path) -> Iterator[Compared]:
 
     rows = [torch.from_numpy(text) for text in tokens]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    mask = torch.arange(padded.shape[1]) < torch.tensor(tokens.lengths)[:, None]
+    mask = torch.arange(padded.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]
     normalized = similarity.normalize(TokenVectors(padded, mask))
 
     sums = np.empty((len(TEXTS), len(TEXTS)))

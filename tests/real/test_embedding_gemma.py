@@ -31,7 +31,9 @@ def test_the_stages_have_the_losses_of_the_recipe(tmp_path):
     steps = [
         event for event in map(json.loads, log) if event["event"] == "step_finished"
     ]
+
     assert [step["stage"] for step in steps] == ["pairs"] * 2 + ["finetuning"] * 2
+
     for step in steps:
         metrics = step["metrics"]
         assert step["loss"] == pytest.approx(

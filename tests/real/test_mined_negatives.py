@@ -124,7 +124,9 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
     columns = source.open().rows(range(ROWS))
     pairs = list(zip(columns["anchor"], columns["positive"], strict=True))
     texts = list(dict.fromkeys([*columns["positive"], *columns["anchor"]]))
+
     assert len(texts) >= 5000
+
     encoder.save(tmp_path / "encoder")
     monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: encoder)
     chosen = Rules(**rules)

@@ -45,6 +45,7 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
             if score.metric == "contrast-accuracy"
         )
         scores[loss] = spearman(result)["encoder/STSB-dev"], contrast
+
     assert scores["info-nce"][0] > scores["classification"][0] + 1
     # A line in old and in modern English: chance is 50.
     assert scores["info-nce"][1] > 85

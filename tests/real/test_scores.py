@@ -16,8 +16,11 @@ def test_minilm_reproduces_the_published_sts_scores(tmp_path):
     recipe = sentbed.load_recipe(
         RECIPES / "papers" / "minilm-sts.toml", ["evaluate.0.skip_missing=true"]
     )
+
     assert len(recipe.expected) == 13
+
     result = sentbed.run(recipe, tmp_path / "run")
+
     assert result.unmet == ()
 
 
@@ -32,12 +35,14 @@ def test_minilm_scores_as_in_senteval_and_a_second_run_encodes_nothing(
         ['evaluate.0.tasks=["STSB"]', 'evaluate.1.tasks=["TREC"]'],
     )
     first = sentbed.run(recipe, tmp_path / "first")
+
     assert encoded_batches
     assert [key for key in first.unmet if key.split("/")[0] in tasks] == []
     assert sum(key.split("/")[0] in tasks for key in recipe.expected) == 3
 
     encoded_batches.clear()
     second = sentbed.run(recipe, tmp_path / "second")
+
     assert not encoded_batches
     assert [score.value for score in second.scores] == [
         score.value for score in first.scores
@@ -56,4 +61,5 @@ def test_first_pooling_gives_visibly_other_scores(tmp_path, spearman):
         ],
     )
     value = spearman(sentbed.run(recipe, tmp_path / "run"))["encoder/STSB"]
+
     assert abs(value - 82.03) > 1

@@ -20,4 +20,5 @@ def test_a_two_layer_t5_learns_under_the_poolers_of_its_encoder(
         path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"]
     )
     values = spearman(sentbed.run(recipe, tmp_path / "run"))
+
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 1

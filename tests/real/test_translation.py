@@ -26,6 +26,7 @@ def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path, spearman):
         scores[name] = spearman(
             sentbed.run(sentbed.load_recipe(path, short + more), tmp_path / name)
         )
+
     assert scores["frozen"]["zh/CNSD-STSB-dev"] > scores["dual"]["zh/CNSD-STSB-dev"]
     # The source as it was published, and what training both towers makes of it.
     assert abs(scores["frozen"]["en/STSB-dev"] - 86.72) < 0.1
@@ -45,6 +46,7 @@ def test_the_translation_pipeline_goes_from_stage_to_stage(tmp_path, spearman):
         tmp_path / "run",
     )
     report = json.loads((result.directory / "report.json").read_text())
+
     assert [stage["name"] for stage in report["stages"]] == [
         "a",
         "nli-zh",

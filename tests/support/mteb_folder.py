@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from sentbed_audit.benchmarks import benchmark
+from sentbed_audit.benchmarks import benchmark_tasks
 
 
 def write_mteb_folder(place):
@@ -14,7 +14,7 @@ def write_mteb_folder(place):
     for model in ("one", "two", "three"):
         directory = place / f"org__{model}" / "revision"
         directory.mkdir(parents=True)
-        for name, task in benchmark("MTEB(eng, v2)").items():
+        for name, task in benchmark_tasks("MTEB(eng, v2)").items():
             entries = [
                 {"hf_subset": subset, "main_score": generator.random()}
                 for subset in task.subsets

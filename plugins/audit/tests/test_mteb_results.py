@@ -1,13 +1,13 @@
-"""Files of MTEB, of its formats since 1.11 and before."""
+"""Files of MTEB."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path
 
 import pytest
 from sentbed_audit.mteb_results import is_mteb_result, model_of_path, mteb_rows
 
-PATH = PurePosixPath("results/org__model/abc123/STS12.json")
+PATH = Path("results/org__model/abc123/STS12.json")
 
 
 def new_file(**scores):
@@ -19,15 +19,6 @@ def new_file(**scores):
         or {
             "test": [{"hf_subset": "default", "main_score": 0.71, "languages": ["eng"]}]
         },
-    }
-
-
-def old_file(**splits):
-    return {
-        "mteb_dataset_name": "STS12",
-        "mteb_version": "1.1.0",
-        "dataset_revision": "d1",
-        **splits,
     }
 
 
@@ -44,75 +35,18 @@ def test_a_file_since_1_11_has_a_row_for_each_split_and_subset():
     ]
     first = rows[0]
     assert (first.model, first.revision, first.task) == ("org/model", "abc123", "STS12")
-    assert (first.software, first.data_revision, first.layout) == (
-        "mteb 2.6.7",
-        "d1",
-        "mteb 1.11",
-    )
-
-
-@pytest.mark.parametrize(
-    ("numbers", "score"),
-    [
-        pytest.param(
-            {"cos_sim": {"spearman": 0.7, "pearson": 0.6}, "evaluation_time": 3},
-            0.7,
-            id="sts",
-        ),
-        pytest.param(
-            {"cos_sim": {"ap": 0.6, "f1": 0.5}, "max": {"ap": 0.8}}, 0.6, id="pairs"
-        ),
-        pytest.param({"ndcg_at_10": 0.4, "map_at_10": 0.3}, 0.4, id="retrieval"),
-        pytest.param({"map": 0.55, "mrr": 0.6}, 0.55, id="reranking"),
-        pytest.param({"v_measure": 0.3, "v_measure_std": 0.1}, 0.3, id="clustering"),
-        pytest.param({"accuracy": 0.9, "main_score": 0.8}, 0.8, id="main-score"),
-        pytest.param(
-            {"accuracy": 0.9, "accuracy_stderr": 0.1}, 0.9, id="classification"
-        ),
-    ],
-)
-def test_a_file_of_before_has_its_main_score_under_the_name_of_its_metric(
-    numbers, score
-):
-    (row,) = mteb_rows(old_file(test=numbers), PATH)
-    assert (row.split, row.subset, row.score, row.layout) == (
-        "test",
-        "default",
-        score,
-        "mteb 1.0",
-    )
-
-
-def test_a_file_of_before_has_a_table_for_each_subset():
-    content = old_file(
-        test={
-            "evaluation_time": 4.5,
-            "en": {"main_score": 0.5},
-            "de": {"main_score": 0.4},
-        }
-    )
-    assert [(row.subset, row.score) for row in mteb_rows(content, PATH)] == [
-        ("en", 0.5),
-        ("de", 0.4),
-    ]
-
-
-def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores():
-    (row,) = mteb_rows({**new_file(), "mteb_dataset_name": "STS12"}, PATH)
-    assert (row.score, row.layout) == (0.71, "mteb 1.11")
+    assert first.data_revision == "d1"
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (new_file(test=[]), "`scores.test` has no subset"),
-        (new_file(test=[{"hf_subset": "en"}]), "without `main_score`"),
+        (new_file(test={}), "`scores.test` is no list of subsets"),
+        (new_file(test=[{"hf_subset": "en"}]), "is None, expected a number"),
         (new_file(test=[{"main_score": "high"}]), "is 'high', expected a number"),
         (new_file(test=[{"main_score": True}]), "expected a number"),
-        ({**new_file(), "scores": {}}, "`scores` has no split"),
-        (old_file(other={}), "no main score in the splits"),
-        (old_file(test={"score": 0.5}), "no main score in the splits"),
-        ({**new_file(), "task_name": None}, "names no task"),
+        ({**new_file(), "task_name": None}, "it has no `task_name`"),
+        ({"mteb_dataset_name": "STS12", "test": {"map": 0.5}}, "since 1.11"),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong(content, reason):
@@ -136,4 +70,4 @@ def test_other_files_are_no_results(content):
     ],
 )
 def test_model_and_revision_are_the_folders(path, names):
-    assert model_of_path(PurePosixPath(path)) == names
+    assert model_of_path(Path(path)) == names

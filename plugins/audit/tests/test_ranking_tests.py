@@ -8,7 +8,8 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from sentbed_audit.ranking_tests import claims_of, compare_all
+from sentbed_audit.audit_report import ranking
+from sentbed_audit.ranking_tests import claims_of
 from statsmodels.stats.multitest import multipletests
 
 TASKS = [f"T{number}" for number in range(10)]
@@ -27,8 +28,8 @@ def random_scores(rows=6, seed=0):
     return scores + lead[:, None]
 
 
-def claims(values, types=None):
-    return claims_of(table(values), types or {})
+def claims(values):
+    return claims_of(table(values))
 
 
 @pytest.mark.parametrize(
@@ -46,23 +47,22 @@ def test_scores_from_minus_one_to_one_become_percentages(values, scale):
 
 
 def test_pairs_are_those_of_a_loop_over_the_tasks():
-    values = random_scores()
-    pairs = compare_all(table(values))
+    result = claims(random_scores())
+    values = result.scores.to_numpy()
     p_values = []
     for pair in itertools.combinations(range(6), 2):
         first, second = pair
-        reverse = (second, first)
         apart = values[first] - values[second]
-        difference = apart.mean()
         p_value = stats.wilcoxon(apart).pvalue
-        assert pairs.differences[pair] == pytest.approx(difference)
-        assert pairs.differences[reverse] == pytest.approx(-difference)
-        assert pairs.wins[pair] == (apart > 0).sum()
-        assert pairs.wins[reverse] == (apart < 0).sum()
-        assert pairs.p_values[pair] == pytest.approx(p_value)
-        p_values.append(pairs.p_values[pair])
+        assert result.p_values[pair] == pytest.approx(p_value)
+        assert result.p_values[second, first] == result.p_values[pair]
+        p_values.append(p_value)
+        if second == first + 1:
+            model = ranking(result)[first]
+            assert model.difference == pytest.approx(apart.mean())
+            assert model.p_value == pytest.approx(p_value)
     corrected = multipletests(p_values, method="holm")[1]
-    np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
+    np.testing.assert_allclose(result.corrected[np.triu_indices(6, 1)], corrected)
 
 
 @pytest.mark.parametrize(
@@ -98,34 +98,6 @@ def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs
     assert set(intervals) == {(1, 3)}
 
 
-def test_the_first_by_mean_may_lose_on_most_tasks():
-    values = np.full((2, 10), 0.5)
-    values[0, :3] += 0.3
-    values[1, 3:] += 0.1
-    (pair,) = claims(values).neighbours
-    assert pair.first == "m0"
-    assert (pair.wins, pair.losses) == (3, 7)
-    assert pair.is_conflict
-    assert claims(values).leaders == {"mean over tasks": "m0", "mean rank": "m1"}
-
-
-def test_equal_scores_are_neither_won_nor_lost():
-    values = np.full((2, 10), 0.5)
-    values[0, :3] += 0.3
-    values[1, 3:5] += 0.1
-    (pair,) = claims(values).neighbours
-    assert (pair.wins, pair.losses, pair.is_conflict) == (3, 2, False)
-
-
-def test_types_have_means_of_their_own():
-    few = dict.fromkeys(TASKS[:3], "few")
-    many = dict.fromkeys(TASKS[3:], "many")
-    types = few | many
-    result = claims(random_scores(3), types)
-    expected = result.scores[TASKS[:3]].mean(axis=1)
-    np.testing.assert_allclose(result.type_means["few"], expected)
-
-
 def test_models_without_all_tasks_make_no_claim():
     values = random_scores(3)
     values[1:, 0] = np.nan
@@ -143,6 +115,5 @@ def test_equal_models_are_rarely_told_apart(tables, most):
     for _ in range(tables):
         values = generator.normal(0.5, 0.1, (8, 20))
         scores = pandas.DataFrame(values, columns=columns)
-        pairs = compare_all(scores)
-        wrong += bool(pairs.better().any())
+        wrong += bool(claims_of(scores).better.any())
     assert wrong <= most

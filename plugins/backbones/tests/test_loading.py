@@ -76,7 +76,8 @@ def disturb(built):
     """Change all that is trained, as training would."""
     for parameter in built.module.parameters():
         if parameter.requires_grad:
-            parameter.add_(torch.randn_like(parameter), alpha=0.05)
+            noise = torch.randn_like(parameter)
+            parameter.add_(noise, alpha=0.05)
 
 
 def files_in(directory):
@@ -303,7 +304,8 @@ def test_over_a_pretrained_model_the_adapter_and_the_hashes_of_the_base_are_save
         assert parameter.requires_grad == ("lora_" in name)
 
     weights = load_file(base)
-    weights[next(iter(weights))].view(-1)[0] += 1
+    name = next(iter(weights))
+    weights[name].view(-1)[0] += 1
     save_file(weights, base, {"format": "pt"})
     message = refusal(backbone, attrs.evolve(no_texts, saved=saved))
     assert f"was trained on other weights than those of `{directory}`" in message

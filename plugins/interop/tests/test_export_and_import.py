@@ -160,6 +160,7 @@ def test_the_commands_print_where_it_is(saved, tmp_path):
     ]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.output.split(":")[0]) == (0, str(tmp_path / "out"))
+
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.output) == (
         1,

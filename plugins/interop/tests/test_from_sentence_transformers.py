@@ -162,6 +162,7 @@ def test_vectors_are_those_of_the_library(name, request, folder, tmp_path):
     encoder = FromSentenceTransformers().read(source)
     assert encoder.recipe.backbone.name == case.backbone
     assert encoder.recipe.pooler.name == case.pooler
+
     assert_same(encoder, theirs(source), tmp_path)
 
 
@@ -209,6 +210,7 @@ def test_embedding_gemma_under_its_prompt(tiny_opt_prompt, folder, tmp_path):
         "causal",
         "bidirectional",
     )
+
     assert_same(encoder, theirs(source, prompt_name="query"), tmp_path)
 
 
@@ -226,6 +228,7 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     encoder = FromSentenceTransformers(prompt=name).read(source)
     assert encoder.recipe.prompt is not None
     assert encoder.recipe.prompt.template == prompts[name or "passage"] + "{text}"
+
     assert_same(encoder, theirs(source, prompt_name=name or "passage"), tmp_path)
     plain = FromSentenceTransformers(prompt="query").read(
         folder(tiny_bert / "backbone", pooling("mean"))
@@ -251,6 +254,7 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
     file.write_text(json.dumps(config))
     encoder = FromSentenceTransformers().read(source)
     assert encoder.recipe.prompt is None
+
     templates = {
         key: prompt.template
         for key, prompt in (encoder.recipe.task_prompts or {}).items()
@@ -267,6 +271,7 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, f
         f"the prompt `indented` of `{source}` is left out: it begins with white space, which a template "
         "loses; if it matters, put it before the texts yourself",
     ]
+
     short = list(SENTENCES[:8])
     for task, name in [
         (TextTask("NFCorpus", "Retrieval", "query"), "Retrieval-query"),
@@ -368,6 +373,7 @@ def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert, tmp_path):
     )
     expected = {"query": "The bird: ", "document": "", "STS12": "alike: "}
     assert config["prompts"] == expected
+
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.task_prompts == prompts
 
@@ -461,8 +467,10 @@ def test_the_command_says_what_to_try(tiny_bert, folder, tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert "sentbed encode" in result.output
+
     encoder = Encoder.load(output)
     assert encoder.recipe.max_length == 9
+
     np.testing.assert_allclose(
         encoder.encode(TEXTS[:1]), theirs(source)[:1], rtol=0, atol=1e-5
     )

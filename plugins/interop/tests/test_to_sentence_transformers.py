@@ -173,6 +173,7 @@ def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
     table = {**tables["opt"], "pooler": {"use": "last"}, "max_length": 40}
     encoder = build_encoder({**table, "head": head})
     assert encoder.width == encoder.backbone.width // 4
+
     texts = within(encoder, TEXTS)
     assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
 
@@ -187,6 +188,7 @@ def test_vectors_under_a_prompt_before_the_text_are_the_encoders(
     texts = [text for text in within(encoder, TEXTS) if text == text.rstrip()]
     assert len(texts) > len(SENTENCES)
     assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
+
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert apart(again.encode(texts), encoder.encode(texts)) < CLOSE
 
@@ -218,6 +220,7 @@ def test_adapters_are_merged(build_encoder, tables, tiny_opt_prompt, tmp_path):
     texts = within(encoder, TEXTS)
     folder = export(encoder, tmp_path / "folder")
     assert not list(folder.rglob("adapter*"))
+
     expected = encoder.encode(texts)
     assert apart(vectors_of(folder, texts), expected) < CLOSE
     assert apart(Encoder.load(tiny_opt_prompt).encode(texts), expected) > 100 * CLOSE
@@ -349,6 +352,7 @@ def test_a_static_encoder_becomes_a_table_and_comes_back(build_encoder, head, tm
     table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
     encoder = build_encoder({**table, "head": head})
     assert apart_when_exported(encoder, tmp_path, TEXTS) < CLOSE
+
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.backbone.name == "static"
     assert again.recipe.max_length == 20

@@ -94,18 +94,10 @@ def explicit(
         rows = list(zip(column(query), column(target), strict=True))
         for i, ((q, q_id), (match, match_id)) in enumerate(rows):
 
-            def leaves(candidate, match=match, ids=(q_id, match_id)):
-                if parameters.mask_duplicates and candidate[1] in ids:
-                    return True
-                threshold = parameters.false_negative_threshold
-                return (
-                    threshold is not None
-                    and similarity(match, candidate[0]).item() > threshold
-                )
+            def leaves(candidate, ids=(q_id, match_id)):
+                return parameters.mask_duplicates and candidate[1] in ids
 
-            numerator = denominator = torch.exp(
-                (similarity(q, match) - parameters.margin) / t
-            )
+            numerator = denominator = torch.exp(similarity(q, match) / t)
             for j, candidate in enumerate(column(target)):
                 if j != i and not leaves(candidate):
                     term = torch.exp(similarity(q, candidate[0]) / t)
@@ -117,7 +109,7 @@ def explicit(
                     term = torch.exp(value / t)
                     if j == i:
                         hardness = torch.exp(parameters.hardness * value.detach())
-                        term = term * parameters.hard_negative_weight * hardness
+                        term = term * hardness
                     elif parameters.hard_negatives == "own" or leaves(candidate):
                         continue
                     denominator = denominator + term
@@ -141,9 +133,24 @@ def explicit(
 @pytest.fixture
 def agrees():
     """Assert that gradients differ by at most 1e-5 of their norm."""
+    return same_gradient
 
-    def check(ours, theirs):
-        assert theirs.norm() > 0
-        assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()
+
+@pytest.fixture
+def same_loss():
+    """Assert that a loss is that of the formula, with the gradient of each of its inputs and weights."""
+
+    def check(actual, expected, ours, theirs):
+        assert actual.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
+        actual.backward()
+        expected.backward()
+        for name, value in ours.items():
+            same_gradient(value.grad, theirs[name].grad)
 
     return check
+
+
+def same_gradient(ours, theirs):
+    """Assert that gradients differ by at most 1e-5 of their norm."""
+    assert theirs.norm() > 0
+    assert (ours.double() - theirs).norm() <= 1e-5 * theirs.norm()

@@ -14,10 +14,8 @@ from sentbed_testing import LossContract, offered
 EVERYTHING: dict[str, Any] = {
     "temperature": {"initial": 0.5},
     "symmetric": True,
-    "margin": 0.1,
-    "hard_negative_weight": 2.0,
+    "hard_negatives": "own",
     "mask_duplicates": True,
-    "false_negative_threshold": 0.8,
 }
 NCE: dict[str, Any] = {"use": "info-nce", "temperature": 0.5}
 FIELDS: dict[str, list[dict[str, Any]]] = {
@@ -35,7 +33,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
             "weights": [1.0, 0.5],
         },
         {"loss": {"use": "momentum", "size": 8}, "dimensions": [8, 3]},
-        {"loss": {"use": "gist", "temperature": 0.5}, "dimensions": [4]},
+        {"loss": {"use": "similarity-kl", "temperature": 0.5}, "dimensions": [4]},
         {
             "loss": {"use": "sum", "losses": [NCE, {"use": "spread-out"}]},
             "dimensions": [8, 4],
@@ -64,10 +62,6 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
         {"candidates": "row", "temperature": 0.5, "similarity": "dot"},
     ],
     "margin-mse": [{}, {"similarity": "cosine"}],
-    "gist": [
-        {"temperature": 0.5},
-        {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"},
-    ],
 }
 """Fields of the examples of a loss; its defaults if it is not here."""
 LOSSES = []

@@ -79,7 +79,7 @@ def test_a_loss_does_not_contradict_the_encoder(loss):
     (problem,) = contrary.misfits(StagePlace(8))
     assert "is `cosine`, and the encoder names `near`" in problem
 
-    silent = loss(false_negative_threshold=90.0).compared_by(Near())
+    silent = loss().compared_by(Near())
     assert list(silent.misfits(StagePlace(8))) == []
 
 

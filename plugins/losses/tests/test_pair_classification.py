@@ -21,27 +21,21 @@ def explicit(vectors, weight, bias):
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_loss_and_gradients_are_those_of_the_equation(
-    draw, with_gradients, agrees, rows
+    draw, with_gradients, same_loss, rows
 ):
     torch.manual_seed(0)
     module = PairClassification().build(4)
     vectors = draw(rows=rows, negatives=False)
     ours, theirs = with_gradients(vectors)
-    weights = {
-        name: value.detach().double().requires_grad_()
-        for name, value in module.named_parameters()
-    }
-    loss = module(ours).loss
+    parameters = dict(module.named_parameters())
+    weights = {}
+    for name, value in parameters.items():
+        weights[name] = value.detach().double().requires_grad_()
+
     expected = explicit(
         theirs, weights["classifier.weight"], weights["classifier.bias"]
     )
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
-    loss.backward()
-    expected.backward()
-    for name, value in ours.items():
-        agrees(value.grad, theirs[name].grad)
-    for name, value in module.named_parameters():
-        agrees(value.grad, weights[name].grad)
+    same_loss(module(ours).loss, expected, ours | parameters, theirs | weights)
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])

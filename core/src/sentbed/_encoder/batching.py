@@ -8,7 +8,7 @@ padding. Vectors are returned in the order of the texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -17,7 +17,6 @@ from sentbed.errors import SentbedError
 from sentbed.protocols import (
     Encoded,
     PlacedEncoder,
-    RaggedVectors,
     TokenIds,
     Tokenizer,
 )
@@ -53,17 +52,17 @@ def encode(
     max_length: int,
     token_budget: int,
     progress: Progress | None = None,
-    ragged: bool = False,
+    by_token: bool = False,
 ) -> Encoded:
     """Return the vectors of texts, in their order: float32 `(len(texts), width)`.
 
-    With `ragged`, the encoder computes a vector of each token, and the result is a `RaggedVectors`.
+    With `by_token`, the encoder computes a vector of each token, and the result is a list of one
+    `(tokens, width)` per text.
     """
     import numpy as np
 
-    parts = []
-    output = None
-    if not ragged:
+    output: Encoded = []
+    if not by_token:
         output = np.empty((len(texts), encoder.width), np.float32)
 
     start = 0
@@ -72,14 +71,8 @@ def encode(
             window, tokenizer.pad_id, encoder, token_budget, progress
         )
         stop = start + len(window.inverse)
-        if output is None:
-            parts.append(vectors)
-        else:
-            output[start:stop] = vectors
+        output[start:stop] = vectors
         start = stop
-
-    if output is None:
-        return RaggedVectors.join([RaggedVectors.of([], encoder.width), *parts])
     return output
 
 
@@ -108,8 +101,9 @@ def _encode_window(
 
     position_of_row = np.argsort(np.concatenate(plan))
     position_of_text = position_of_row[window.inverse]
-    if isinstance(results[0], RaggedVectors):
-        return RaggedVectors.join(results)[position_of_text]
+    if isinstance(results[0], list):
+        by_row = list(chain.from_iterable(results))
+        return [by_row[position] for position in position_of_text]
     return np.concatenate(results)[position_of_text]
 
 

@@ -395,7 +395,7 @@ class Encoder(TextEncoder):
     ) -> Encoded:
         """Return one vector per text, float32 `(len(texts), width)`, in the order of `texts`.
 
-        If `output` is `tokens`, return the token vectors of each text, as `RaggedVectors`.
+        If `output` is `tokens`, return a list of each text's token vectors, `(tokens, width)`.
 
         Args:
             texts: The texts.
@@ -432,7 +432,7 @@ class Encoder(TextEncoder):
                 max_length,
                 self.engine.token_budget,
                 reported,
-                ragged=self.output == "tokens",
+                by_token=self.output == "tokens",
             )
             if total is None:
                 total = vectors

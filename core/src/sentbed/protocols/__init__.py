@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Schedule,
         Similarity,
         StagePlace,
+        Start,
         Tracker,
         cut_into_batches,
         inner_parts,
@@ -112,7 +113,6 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
-        RaggedVectors,
         Tensor,
         TokenBatch,
         TokenIds,

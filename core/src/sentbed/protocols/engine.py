@@ -142,7 +142,7 @@ class PlacedEncoder:
     def encode(self, batch: TokenBatch) -> Any:
         """Return the vectors of a batch, computed in eval mode and without gradient.
 
-        They are float32 `(batch, width)`, or `RaggedVectors` for a pooler with `output = "tokens"`.
+        They are float32 `(batch, width)`, or a list of `(tokens, width)` for a pooler with `output = "tokens"`.
         """
         raise NotImplementedError
 

@@ -23,7 +23,6 @@ from sentbed.protocols.components import (
     of_inner,
 )
 from sentbed.protocols.items import Items
-from sentbed.protocols.tokens import RaggedVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +70,10 @@ ANY_TASK = TextTask()
 """Task of texts of which nothing is known."""
 
 Encoded: TypeAlias = Any
-"""Vectors of texts: float32 `(n, width)`, or `RaggedVectors` if the encoder's `output` is `tokens`."""
+"""Vectors of texts: float32 `(n, width)`.
+
+If the encoder's `output` is `tokens`, a list with the vectors of each text, `(tokens, width)`.
+"""
 
 
 class TextEncoder(ABC):
@@ -98,7 +100,7 @@ class TextEncoder(ABC):
     def encode(self, texts: Sequence[str], task: TextTask = ANY_TASK) -> Encoded:
         """Return one vector per text, float32 `(n, width)`, in the order of the texts.
 
-        If `output` is `tokens`, return the token vectors of each text, as `RaggedVectors`. The texts get the
+        If `output` is `tokens`, return a list of each text's token vectors, `(tokens, width)`. The texts get the
         prompt that the encoder has for the task.
         """
 
@@ -282,7 +284,7 @@ class Vectors:
     def __getitem__(self, name: str) -> Encoded:
         """Return the vectors of a list: those of `Texts.first`, then of `Texts.second`.
 
-        They are float32 `(texts, width)`, or `RaggedVectors` if `output` is `tokens`.
+        They are float32 `(texts, width)`; if `output` is `tokens`, a list of one `(tokens, width)` per text.
 
         Raises:
             RunError: if the vectors of two encoders have different widths.
@@ -305,21 +307,15 @@ def _joined(first: Encoded, second: Encoded) -> Encoded:
     """
     import numpy as np
 
-    if isinstance(first, RaggedVectors):
-        _require_equal_widths(first.width, second.width)
-        return RaggedVectors.join([first, second])
-    _require_equal_widths(np.shape(first)[-1], np.shape(second)[-1])
-    return np.concatenate([first, second])
-
-
-def _require_equal_widths(first: int, second: int) -> None:
-    """Raise `RunError` if the vectors of two encoders have different widths."""
-    if first != second:
+    width, second_width = np.shape(first[0])[-1], np.shape(second[0])[-1]
+    if width != second_width:
         raise RunError(
-            f"the encoder of the first sentences gives vectors of width {first}, that of the "
-            f"second ones of width {second}, which cannot be compared; give both heads the "
-            "same `projection`"
+            f"the encoder of the first sentences gives vectors of width {width}, that of the second ones of "
+            f"width {second_width}, which cannot be compared; give both heads the same `projection`"
         )
+    if isinstance(first, list):
+        return [*first, *second]
+    return np.concatenate([first, second])
 
 
 @attrs.frozen(eq=False)
@@ -395,7 +391,7 @@ class Evaluator(Component):
     def reads(self) -> frozenset[Output]:
         """Outputs of poolers (`Pooler.output`) that the evaluator can score.
 
-        For `tokens`, `Vectors` gives a list's `RaggedVectors` by its name.
+        For `tokens`, `Vectors` gives one array per text; see `Encoded`.
         """
         return frozenset({"vector"})
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -314,94 +314,6 @@ class TokenVectors:
     def detach(self) -> TokenVectors:
         """Return the same vectors without gradient."""
         return TokenVectors(self.vectors.detach(), self.mask)
-
-
-@attrs.frozen(eq=False)
-class RaggedVectors:
-    """The token vectors of `n` texts, concatenated: text `i` has the vectors `rows[offsets[i]:offsets[i + 1]]`.
-
-    The object behaves like a list with one array per text: it has a length, and can be iterated over and indexed
-    by a number, a slice or an array of indices.
-    """
-
-    rows: NDArray[np.float32]
-    """Vectors of all tokens of all texts, `(total, width)`."""
-    offsets: NDArray[np.int64]
-    """Row in `rows` where each text begins, and the total: `(n + 1,)`."""
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def width(self) -> int:
-        """Dimension of a vector."""
-        width: int = self.rows.shape[1]
-        return width
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of vectors of each text, `(n,)`."""
-        result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
-        return result
-
-    def __iter__(self) -> Iterator[NDArray[np.float32]]:
-        for text in range(len(self)):
-            yield self[text]
-
-    @overload
-    def __getitem__(self, texts: int) -> NDArray[np.float32]: ...
-
-    @overload
-    def __getitem__(self, texts: slice | NDArray[np.int64]) -> RaggedVectors: ...
-
-    def __getitem__(
-        self, texts: int | slice | NDArray[np.int64]
-    ) -> NDArray[np.float32] | RaggedVectors:
-        """Return the vectors of the text with an index, `(tokens, width)`, or those of several texts."""
-        import numpy as np
-
-        if isinstance(texts, slice):
-            texts = np.arange(len(self))[texts]
-        if isinstance(texts, np.ndarray):
-            return RaggedVectors.of([self[int(text)] for text in texts], self.width)
-        if not -len(self) <= texts < len(self):
-            raise IndexError(
-                f"there are {len(self)} texts, and none has the index {texts}"
-            )
-        text = texts % len(self)
-        return self.rows[self.offsets[text] : self.offsets[text + 1]]
-
-    @classmethod
-    def of(cls, texts: Sequence[NDArray[np.float32]], width: int) -> RaggedVectors:
-        """Return an object with the vectors of these texts, each `(tokens, width)`."""
-        import numpy as np
-
-        lengths = [len(text) for text in texts]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # Without texts, `concatenate` would have no array.
-        empty = np.empty((0, width), np.float32)
-        return cls(np.concatenate([empty, *texts]), offsets)
-
-    @classmethod
-    def join(cls, parts: Sequence[RaggedVectors]) -> RaggedVectors:
-        """Return the texts of all parts as one object; there must be at least one part."""
-        import numpy as np
-
-        lengths = np.concatenate([part.lengths for part in parts])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return cls(np.concatenate([part.rows for part in parts]), offsets)
-
-    def padded(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors padded with zeros, `(n, length, width)`, and a mask, `(n, length)`.
-
-        `length` is that of the longest text, at least 1.
-        """
-        import numpy as np
-
-        mask = np.arange(self.lengths.max(initial=1)) < self.lengths[:, None]
-        vectors = np.zeros((*mask.shape, self.width), self.rows.dtype)
-        vectors[mask] = self.rows
-        return vectors, mask
 
 
 class BlockStates(NamedTuple):

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import pandas
 from sentbed.errors import DataError, suggest
 
-from sentbed_audit.benchmarks import BenchmarkTask, task_types
-from sentbed_audit.benchmarks import benchmark as benchmark_named
-from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
+from sentbed_audit.benchmarks import BenchmarkTask, benchmark_tasks
+from sentbed_audit.comparable_scores import comparable_scores
+from sentbed_audit.findings import Finding
 from sentbed_audit.ranking_tests import Claims, claims_of
-from sentbed_audit.read_results import Results, read_results
+from sentbed_audit.read_results import read_results
 
 
 @attrs.frozen(eq=False)
@@ -20,8 +21,12 @@ class Audit:
     """The result of an audit: the scores read, the comparable scores, and what can be claimed about models."""
 
     name: str
-    results: Results
-    comparable: ComparableScores
+    scores: pandas.DataFrame
+    """All scores that were read, with the columns `score_rows.COLUMNS`."""
+    comparable: pandas.DataFrame
+    """Scores that may be compared: a row for each model and revision, a column for each task."""
+    findings: tuple[Finding, ...]
+    """What is left out of the comparison."""
     claims: Claims | None
     problem: str = ""
     """Why nothing can be claimed, so that `claims` is None; empty otherwise."""
@@ -46,53 +51,53 @@ def audit_results(
             none of a named task or model, or if the benchmark lacks a named task.
     """
     results = read_results(paths)
-    results = _restricted(results, "task", tasks)
-    results = _restricted(results, "model", models)
-    benchmark_tasks: Mapping[str, BenchmarkTask] = {}
+    scores = _restricted(results.scores, "task", tasks)
+    scores = _restricted(scores, "model", models)
     # A task that is named twice counts once.
     compared = list(dict.fromkeys(tasks))
+    known_tasks: Mapping[str, BenchmarkTask] = {}
     if benchmark is not None:
-        benchmark_tasks = benchmark_named(benchmark)
+        known_tasks = benchmark_tasks(benchmark)
         for task in compared:
-            if task not in benchmark_tasks:
+            if task not in known_tasks:
                 raise DataError(
                     f"the benchmark `{benchmark}` has no task `{task}`."
-                    f"{suggest(task, list(benchmark_tasks))} Or take `--benchmark` out"
+                    f"{suggest(task, list(known_tasks))} Or take `--benchmark` out"
                 )
-        compared = compared or list(benchmark_tasks)
-        if not results.scores["task"].isin(compared).any():
+        compared = compared or list(known_tasks)
+        if not scores["task"].isin(compared).any():
             raise DataError(
                 f"no score is of a task of the benchmark `{benchmark}`; name results of it, or take "
                 "`--benchmark` out"
             )
-    name = benchmark or ", ".join(Path(path).name for path in paths)
-    comparable = comparable_scores(results, compared, benchmark_tasks, ignore_data)
-    try:
-        claims = claims_of(comparable.scores, task_types(benchmark_tasks))
-    except ValueError as error:
-        return Audit(name, results, comparable, None, str(error))
 
-    return Audit(name, results, comparable, claims)
+    table, findings = comparable_scores(scores, compared, known_tasks, ignore_data)
+    claims = None
+    problem = ""
+    try:
+        claims = claims_of(table)
+    except ValueError as error:
+        problem = str(error)
+    name = benchmark or ", ".join(Path(path).name for path in paths)
+    all_findings = (*results.unreadable, *findings)
+    return Audit(name, scores, table, all_findings, claims, problem)
 
 
 def _restricted(
-    results: Results,
+    scores: pandas.DataFrame,
     column: str,
     names: Collection[str],
-) -> Results:
-    """Return the results whose `column` (`task` or `model`) has one of `names`; all if `names` is empty.
+) -> pandas.DataFrame:
+    """Return the scores whose `column` (`task` or `model`) has one of `names`; all if `names` is empty.
 
-    Raises `DataError` if there is a name that no result has.
+    Raises `DataError` if there is a name that no score has.
     """
     if not names:
-        return results
-
-    present = {getattr(row, column) for row in results.rows}
+        return scores
+    present = sorted(scores[column].unique())
     for name in names:
         if name not in present:
             raise DataError(
-                f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}"
+                f"no score is of the {column} `{name}`.{suggest(name, present)}"
             )
-
-    rows = [row for row in results.rows if getattr(row, column) in names]
-    return attrs.evolve(results, rows=rows)
+    return scores[scores[column].isin(names)]

@@ -53,8 +53,8 @@ def audit(
 ) -> None:
     """Show which results in PATHS may be compared, and which models differ.
 
-    PATHS are folders of MTEB's result files, directories of runs or studies, result files of
-    lm-eval, or CSV files with the columns model, task and score. Nothing is downloaded, no model is loaded.
+    PATHS are folders of MTEB's result files, result files of lm-eval, or CSV files with the columns model, task
+    and score. Nothing is downloaded, no model is loaded.
     """
     import json
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""`Finding`: a problem of results that limits how they can be compared."""
+"""`Finding`: scores or models that are left out of a comparison, and why."""
 
 from __future__ import annotations
 
@@ -17,15 +17,7 @@ Kind: TypeAlias = Literal[
     "data revision",
     "rare task",
     "missing tasks",
-    "duplicate",
-    "model revision",
-    "software",
-    "format",
 ]
-
-Consequence: TypeAlias = Literal["left out", "mind"]
-"""Consequence of a finding. `left out`: the scores are not compared. `mind`: they are compared, and the report
-warns the reader."""
 
 SENTENCES: dict[Kind, str] = {
     "unreadable": "Files that are damaged or cannot be read as results.",
@@ -37,22 +29,17 @@ SENTENCES: dict[Kind, str] = {
     "subset": "Scores that lack a subset, such as a language, which other scores of their task include.",
     "data revision": "Scores on another revision of the data than most scores of their task.",
     "rare task": "Tasks that fewer than half of the models have; name them with `--task` to compare them.",
-    "missing tasks": "Models that lack a score of a task that is compared.",
-    "duplicate": "Different models with equal scores on all tasks that both have.",
-    "model revision": "Models with several revisions; each revision is a row of its own.",
-    "software": "Tasks whose scores come from several versions of the software.",
-    "format": "Files from before MTEB 1.11, whose main score is found by its name.",
+    "missing tasks": "Models that lack a score of a task that is compared; they are not ranked.",
 }
 """A sentence for each kind of finding, in the order of the report."""
 
 
 @attrs.frozen
 class Finding:
-    """A problem of one model, task or file."""
+    """What is left out of a comparison."""
 
     kind: Kind
-    consequence: Consequence
     subject: str
-    """The model or task with the problem; for a file that cannot be read, the file."""
+    """The model or task; for a file that cannot be read, the file."""
     detail: str
     files: tuple[str, ...] = ()

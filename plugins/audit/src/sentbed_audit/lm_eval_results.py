@@ -8,10 +8,9 @@ metric whether higher scores are better; files of earlier versions lack it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from sentbed_audit.mteb_results import value_at
 from sentbed_audit.score_rows import ScoreRow
 
 NUMBERS_OF_ITEMS = ("sample_len", "samples")
@@ -20,49 +19,44 @@ NUMBERS_OF_ITEMS = ("sample_len", "samples")
 
 def is_lm_eval_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of lm-eval."""
-    if not isinstance(content, Mapping):
-        return False
-    return "results" in content and "versions" in content
+    return isinstance(content, Mapping) and {"results", "versions"} <= content.keys()
 
 
-def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
+def lm_eval_rows(content: Mapping[str, Any], path: Path) -> Iterator[ScoreRow]:
     """Yield a row for every metric of every task, except standard errors and metrics that are better if lower.
 
     Raises:
-        ValueError: if the file has no task, or an entry that is no object.
+        ValueError: if `results` or an entry of it is no object.
     """
-    results = content["results"]
-    if not isinstance(results, Mapping) or not results:
-        raise ValueError("`results` has no task")
-
     model = str(content.get("model_name") or path.parent.name or path.stem)
-    software = ""
-    if content.get("lm_eval_version"):
-        software = f"lm-eval {content['lm_eval_version']}"
-    for task, numbers in results.items():
-        if not isinstance(numbers, Mapping):
-            raise ValueError(f"`results.{task}` is no object")  # noqa: TRY004
-        version = value_at(("versions", task), content)
-        if version is None:
-            version = ""
-        for metric, value in numbers.items():
+    versions = _object(content, "versions")
+    directions = _object(content, "higher_is_better")
+    results = _object(content, "results")
+    for task in results:
+        for metric, value in _object(results, task).items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if "_stderr" in metric or metric in NUMBERS_OF_ITEMS or not is_number:
                 continue
             # The keys of `higher_is_better` have no filter.
             name, _, _ = metric.partition(",")
-            if value_at(("higher_is_better", task, name), content) is False:
+            if _object(directions, task).get(name) is False:
                 continue
             yield ScoreRow(
                 model=model,
-                revision=str(content.get("model_sha") or ""),
+                revision=content.get("model_sha") or "",
                 task=f"{task} ({metric})",
                 split="test",
                 subset="default",
                 metric=metric,
                 score=float(value),
-                software=software,
-                data_revision=str(version),
-                layout="lm-eval",
+                data_revision=versions.get(task, ""),
                 file=str(path),
             )
+
+
+def _object(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the object at a key, empty if there is none; raises `ValueError` if it is none."""
+    value = content.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{key}` is no object")  # noqa: TRY004
+    return value

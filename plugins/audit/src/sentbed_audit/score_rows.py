@@ -18,23 +18,11 @@ class ScoreRow:
     """Language or other part of the task; `default` if the task has no parts."""
     metric: str = attrs.field(converter=str)
     score: float
-    software: str = attrs.field(converter=str)
-    """Name and version of the software that computed it; empty if unknown."""
     data_revision: str = attrs.field(converter=str)
-    """Revision of the data set or, in results of sentbed, hash of the evaluation's protocol; empty if unknown."""
-    layout: str
-    """Format of the file, such as `mteb 1.11`; `table` is a CSV file."""
+    """Revision of the data set; empty if unknown."""
     file: str
-    seed: int | None = None
+    seed: str = ""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))
 """Columns of the frame of all scores."""
-
-
-@attrs.frozen
-class Unreadable:
-    """A file that could not be read, and the reason."""
-
-    file: str
-    reason: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
+from sentbed.protocols import Similarity, TokenVectors, Vectors
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from numpy.typing import NDArray
 
-Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
+Encoded: TypeAlias = "NDArray[np.float32] | list[NDArray[np.float32]]"
 """An encoder's output for texts: one vector for each text, or one vector for each token of each text."""
 
 _BLOCK = 4096
@@ -40,7 +40,7 @@ def pairwise_similarities(
 
     Without a `similarity`, it is the cosine; both must then have one vector per text.
     """
-    if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
+    if not (isinstance(first, list) or isinstance(second, list)):
         if similarity is None or similarity.formula == "cosine":
             return cosines(first, second)
         if similarity.formula == "dot":
@@ -77,10 +77,12 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
     import numpy as np
     import torch
 
-    if isinstance(texts, RaggedVectors):
-        rows, mask = texts.padded()
-        vectors = torch.from_numpy(rows).to(dtype)
-        return TokenVectors(vectors, torch.from_numpy(mask))
+    if isinstance(texts, list):
+        tokens = [torch.from_numpy(vectors).to(dtype) for vectors in texts]
+        lengths = torch.tensor([len(vectors) for vectors in texts])
+        padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True)
+        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        return TokenVectors(padded, mask)
 
     return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
 

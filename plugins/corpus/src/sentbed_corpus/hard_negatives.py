@@ -6,7 +6,7 @@ Texts and vectors are in memory, which serves up to some million texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import sha256, write_atomic
-from sentbed.protocols import Dataset, DataSource, EncoderRecipe, Runtime
+from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import (
     Plugins,
     load_plugins,
@@ -88,14 +88,12 @@ class Mined:
 def mine_hard_negatives(
     request: MiningRequest,
     bar: Bar = no_bar,
-    say: Callable[[str], object] = lambda _: None,
 ) -> Mined:
     """Write each row of the data with its hard negatives to `request.output`, and a record beside it.
 
     The candidates are the distinct texts of the positives and of the corpus; with `corpus_only`, those of the
     corpus alone. Equal anchors share their positives and get the same negatives. Neither a positive of the anchor
     nor the anchor's own text is a negative of the anchor. Both files get their names when they are complete.
-    `say` is called with remarks before anything is encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -108,9 +106,6 @@ def mine_hard_negatives(
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     for key in (request.anchor_prompt, request.candidate_prompt):
         require_prompt(recipe, key)
-    remark = _remark_on_similarity(recipe)
-    if remark is not None:
-        say(remark)
     dataset = _open(request.data)
     rows = dataset.rows(range(len(dataset)))
     corpus = _corpus_texts(request)
@@ -189,20 +184,6 @@ def _mean_similarities(pairs: Pairs, selection: Selection) -> dict[str, float]:
         "positive": float(selection.positives[anchors].mean()),
         "negative": float(selection.similarities[anchors].mean()),
     }
-
-
-def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
-    """Return a remark if the encoder's similarity is not the cosine; otherwise None.
-
-    Negatives are always mined by the cosine.
-    """
-    similarity = recipe.similarity
-    if similarity is None or similarity.formula == "cosine":
-        return None
-    return (
-        f"negatives are mined by the cosine, but the encoder's similarity is `{similarity.name}`: texts that "
-        "are near by one may be far by the other; margins and scores of the rules are cosines"
-    )
 
 
 def _require_possible(request: MiningRequest) -> None:

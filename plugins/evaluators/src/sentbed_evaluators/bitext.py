@@ -16,7 +16,6 @@ from sentbed.protocols import (
     Evaluator,
     Items,
     Prepared,
-    RaggedVectors,
     Score,
     Similarity,
     Texts,
@@ -184,8 +183,8 @@ class Bitext(Evaluator):
 
 def _nearest_lines(lines: Encoded, others: Encoded, count: int) -> Neighbours:
     """Return the `count` lines of the other file that are nearest by cosine to each line."""
-    assert not isinstance(lines, RaggedVectors), "a margin is a ratio of cosines"
-    assert not isinstance(others, RaggedVectors), "a margin is a ratio of cosines"
+    assert not isinstance(lines, list), "a margin is a ratio of cosines"
+    assert not isinstance(others, list), "a margin is a ratio of cosines"
     return nearest(unit_rows(lines), in_blocks(unit_rows(others)), count)
 
 

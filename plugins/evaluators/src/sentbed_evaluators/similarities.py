@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
+from sentbed.protocols import Output, Similarity, Vectors
 from sentbed_common import in_blocks, nearest, short_text, unit_rows
 
 from sentbed_evaluators.cosine_correlation import nonzero
@@ -51,7 +51,7 @@ def zero_remarks(
     """Return a note on zero vectors; empty if there are none, or the similarity is not the cosine."""
     import numpy as np
 
-    if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
+    if not is_cosine(similarity) or isinstance(rows, list):
         return ""
     is_zero = ~rows.any(axis=1)
     if not is_zero.any():
@@ -84,7 +84,7 @@ def most_similar(
 
 def in_parts(texts: Encoded) -> Iterator[Encoded]:
     """Yield encoded texts in blocks; texts with a vector for each token are one block."""
-    if isinstance(texts, RaggedVectors):
+    if isinstance(texts, list):
         yield texts
     else:
         yield from in_blocks(texts)
@@ -107,15 +107,15 @@ def searchable(
 
 def number_of_vectors(texts: Encoded) -> int:
     """Return the total number of vectors of the texts."""
-    if isinstance(texts, RaggedVectors):
-        return len(texts.rows)
+    if isinstance(texts, list):
+        return sum(map(len, texts))
     return len(texts)
 
 
 def width_of(texts: Encoded) -> int:
     """Return the width of the vectors of texts."""
-    if isinstance(texts, RaggedVectors):
-        return texts.width
+    if isinstance(texts, list):
+        return int(texts[0].shape[1])
     return int(texts.shape[1])
 
 
@@ -134,7 +134,7 @@ class DocumentSize:
         """Add a block of documents to the numbers."""
         self.documents += len(block)
         self.vectors += number_of_vectors(block)
-        if self.output == "sparse" and not isinstance(block, RaggedVectors):
+        if self.output == "sparse" and not isinstance(block, list):
             active = (block != 0).sum(axis=0)
             if self.active is not None:
                 active = self.active + active
@@ -147,7 +147,7 @@ def search_cost(
     size: DocumentSize,
 ) -> dict[str, float]:
     """Return the mean number of bytes of a document, and of operations of a query and a document, by name."""
-    if size.active is not None and not isinstance(queries, RaggedVectors):
+    if size.active is not None and not isinstance(queries, list):
         of_documents = size.active / size.documents
         of_queries = (queries != 0).mean(axis=0)
         return {
@@ -168,7 +168,7 @@ def search_cost(
 
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
     """Return vectors whose dot products are the similarities; `formula` is `cosine` or `dot`."""
-    assert not isinstance(vectors, RaggedVectors), "no formula compares token vectors"
+    assert not isinstance(vectors, list), "no formula compares token vectors"
     if formula == "cosine":
         return unit_rows(vectors)
     return vectors

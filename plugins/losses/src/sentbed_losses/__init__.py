@@ -27,5 +27,4 @@ def losses() -> Mapping[str, str]:
         "distill": "sentbed_losses.distill:Distill",
         "similarity-kl": "sentbed_losses.similarity_kl:SimilarityKL",
         "margin-mse": "sentbed_losses.margin_mse:MarginMSE",
-        "gist": "sentbed_losses.gist:Gist",
     }

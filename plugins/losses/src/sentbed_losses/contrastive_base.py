@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import attrs
-from attrs.validators import ge, gt
+from attrs.validators import ge
 from sentbed.protocols import Loss, Output, Similarity, StagePlace
 
 from sentbed_losses.columns import HARD_NEGATIVES
@@ -33,24 +33,15 @@ class Contrastive(Loss):
     similarity; default: `cosine`."""
     symmetric: bool = False
     """Whether to rank the anchors of the batch for each positive, too, and to average both directions."""
-    margin: float = attrs.field(default=0.0, validator=ge(0))
-    """Number that is subtracted from the similarity of each true pair, before the division by the temperature,
-    >= 0. It also applies to the other direction if `symmetric`. 0 is no margin."""
     hard_negatives: Literal["batch", "own", "none"] = "batch"
     """Which hard negatives are in a row's denominator: `batch` for those of all rows, `own` for those of the row,
     `none` for none. With `none`, hard negatives are not even encoded."""
-    hard_negative_weight: float = attrs.field(default=1.0, validator=gt(0))
-    """Factor by which the terms of a row's own hard negatives in its denominator are multiplied, > 0. 1 changes
-    nothing (SimCSE)."""
     hardness: float = attrs.field(default=0.0, validator=ge(0))
     """Strength by which harder ones of a row's own hard negatives get a higher weight, >= 0. The term of one with
     similarity s is multiplied by exp(hardness * s). This factor has no gradient, and the temperature does not
     divide s in it. 0 changes nothing; 5 in EmbeddingGemma."""
     mask_duplicates: bool = False
     """Whether to leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
-    false_negative_threshold: float | None = None
-    """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this number.
-    The gradient ignores this comparison. Default: leave no candidate out."""
     of_encoder: Similarity | None = attrs.field(
         default=None,
         kw_only=True,
@@ -77,25 +68,18 @@ class Contrastive(Loss):
         return attrs.evolve(self, of_encoder=similarity)
 
     def misfits(self, place: StagePlace) -> Iterator[str]:
-        """Yield a problem for each field that contradicts the similarity."""
-        is_cosine = self.similarity != "dot"
-        if self.of_encoder is not None:
-            is_cosine = self.of_encoder.formula == "cosine"
-            name = self.of_encoder.name
-            if self.similarity not in (None, name):
-                yield (
-                    f"`similarity` of the loss `{self.name}` is `{self.similarity}`, and the encoder names "
-                    f"`{name}`; take one of them out"
-                )
+        """Yield a problem if the encoder names another similarity than the loss."""
+        if self.of_encoder is None:
+            return
 
-        threshold = self.false_negative_threshold
-        if threshold is not None and is_cosine and not -1 < threshold < 1:
+        name = self.of_encoder.name
+        if self.similarity not in (None, name):
             yield (
-                f"`false_negative_threshold` is {threshold!r}, and a cosine lies between -1 and 1; "
-                "choose a number in between, such as 0.9, or take it out"
+                f"`similarity` of the loss `{self.name}` is `{self.similarity}`, and the encoder names "
+                f"`{name}`; take one of them out"
             )
 
     @property
     def counts_negatives(self) -> bool:
         """Whether the number of negatives is a metric, since denominators differ in their number of terms."""
-        return self.mask_duplicates or self.false_negative_threshold is not None
+        return self.mask_duplicates

@@ -77,11 +77,4 @@ class Flops(Nested):
         """
         from sentbed_losses._torch.flops import FlopsLoss
 
-        return FlopsLoss(
-            self.loss,
-            self.loss.build(width),
-            query=self.query,
-            query_weight=self.query_weight,
-            document_weight=self.document_weight,
-            warmup=self.warmup,
-        )
+        return FlopsLoss(self, width)

@@ -12,21 +12,19 @@ from sentbed_losses.contrastive_base import Contrastive
 class InfoNCE(Contrastive):
     """In-batch softmax over similarities, with hard negatives if the data has them.
 
-    For anchors v, positives v+ and hard negatives v- of a batch of n rows, with similarity s,
-    temperature t, margin m and hard negative weight w, the loss of row i is
+    For anchors v, positives v+ and hard negatives v- of a batch of n rows, with similarity s and
+    temperature t, the loss of row i is
 
-        -log( e_i / ( e_i + sum_{j != i} exp(s(v_i, v_j+) / t) + sum_j w_ij exp(s(v_i, v_j-) / t) ) )
+        -log( e_i / ( e_i + sum_{j != i} exp(s(v_i, v_j+) / t) + sum_j exp(s(v_i, v_j-) / t) ) )
 
-    with e_i = exp((s(v_i, v_i+) - m) / t), w_ii = w, and w_ij = 1 otherwise. It is averaged over the rows. By
-    default, the denominator of every row has the hard negatives of all rows, from all columns `negative`,
-    `negative_2`, ... that the data has.
+    with e_i = exp(s(v_i, v_i+) / t). It is averaged over the rows. By default, the denominator of every row has
+    the hard negatives of all rows, from all columns `negative`, `negative_2`, ... that the data has.
 
     If `symmetric`, a second loss is computed with anchors and positives exchanged and without hard negatives, and
     the two losses are averaged.
 
-    `mask_duplicates` and `false_negative_threshold` leave positives and hard negatives of other rows out of row
-    i's denominator, but never the row's own. In the second direction of `symmetric`, candidates are compared with
-    the row's anchor instead of its positive. Both are off by default.
+    `mask_duplicates` leaves positives and hard negatives of other rows out of row i's denominator, but never the
+    row's own.
 
     Source: Sentence-T5, equations 1 and 2; SimCSE, equations 1 and 5.
     """

@@ -21,9 +21,8 @@ class Queue(Contrastive):
     replace the oldest vectors. The memory is empty when a stage starts, and is used before it is full. The second
     direction of `symmetric` does not use it.
 
-    `mask_duplicates` and `false_negative_threshold` also apply to the memory. Unlike in `info-nce`,
-    `mask_duplicates` is on by default: from the second epoch on, the memory may have a row's own positive from
-    the epoch before, and this is not a negative.
+    `mask_duplicates` also applies to the memory, and is on by default: from the second epoch on, the memory may
+    have a row's own positive from the epoch before, and this is not a negative.
 
     Source: He et al. 2020 (MoCo), section 3; the translation-pair paper, section 4.2, where the source
     language's tower is frozen.
@@ -45,18 +44,17 @@ class Queue(Contrastive):
 
     counts_negatives: ClassVar[bool] = True
 
-    def check(self) -> Iterator[str]:
-        """Yield the problems of fields that contradict each other."""
+    def __attrs_post_init__(self) -> None:
         if self.in_batch:
             return
 
         if self.size == 0:
-            yield (
+            raise ValueError(
                 "`in_batch = false` takes negatives from the memory alone, and `size = 0` is no memory; give "
                 "it a `size`, or take `in_batch` out"
             )
         if self.symmetric:
-            yield (
+            raise ValueError(
                 "`symmetric` ranks the anchors of the batch for each positive, and `in_batch = false` leaves "
                 "none to compare with; take one of them out"
             )

@@ -75,9 +75,4 @@ class SimilarityKL(Taught):
         """
         from sentbed_losses._torch.similarity_kl import SimilarityKLLoss
 
-        return SimilarityKLLoss(
-            candidates=self.candidates,
-            temperature=self.temperature,
-            teacher_temperature=self.teacher_temperature,
-            similarity=self.similarity,
-        )
+        return SimilarityKLLoss(self)

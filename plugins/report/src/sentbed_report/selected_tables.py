@@ -55,7 +55,7 @@ def require_tables(summaries: Sequence[Summary]) -> None:
 
 def _without_cost(run: CellRun) -> CellRun:
     """Return a run without its cost, which else has columns in the tables."""
-    return attrs.evolve(run, cost=None)
+    return attrs.evolve(run, costs=())
 
 
 def _only(
@@ -79,6 +79,6 @@ def _only(
         for score in run.scores:
             if of_score(score) == value:
                 scores.append(score)
-        return attrs.evolve(run, scores=tuple(scores), cost=None)
+        return attrs.evolve(run, scores=tuple(scores), costs=())
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.protocols import RaggedVectors, Similarity
+from sentbed.protocols import Similarity
 from sentbed_common import tensors_of
 
 if TYPE_CHECKING:
@@ -75,6 +75,6 @@ def _similarities(
 
 def _longest(texts: Encoded) -> int:
     """Return the largest number of vectors of a text, at least 1."""
-    if isinstance(texts, RaggedVectors):
-        return max(1, int(texts.lengths.max()))
+    if isinstance(texts, list):
+        return max(map(len, texts))
     return 1

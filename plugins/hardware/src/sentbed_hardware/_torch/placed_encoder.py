@@ -13,7 +13,6 @@ from sentbed import RunError
 from sentbed.protocols import (
     BuiltBackbone,
     Module,
-    RaggedVectors,
     TokenBatch,
     TokenStates,
 )
@@ -130,16 +129,15 @@ class TorchEncoder(ModuleEncoder):
             copied.synchronize()
         return self._checked(vectors.numpy())
 
-    def _encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
+    def _encode_tokens(self, batch: TokenBatch) -> list[Vectors]:
         """Return the token vectors of each text."""
         texts = []
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
                 texts.append(vectors[mask].numpy())
 
-        tokens = RaggedVectors.of(texts, self.width)
-        self._checked(tokens.rows)
-        return tokens
+        self._checked(np.concatenate(texts))
+        return texts
 
     def _checked(self, vectors: Vectors) -> Vectors:
         """Return the vectors of a batch; raises `NotFiniteError` if one of them has NaN or infinity."""

@@ -9,7 +9,7 @@ from sentbed.protocols import LossOutput
 from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
+from sentbed_losses._torch.info_nce import ContrastiveLoss, Memory, Texts
 from sentbed_losses.contrastive_base import Contrastive
 
 
@@ -40,9 +40,11 @@ class QueueLoss(ContrastiveLoss):
     def forward(self, vectors: Columns, state: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch, and the memory after adding the batch's positives."""
         columns = self.columns(vectors)
-        memory = state["memory"]
-        empty = torch.arange(self.size, device=memory.device) >= state["filled"]
-        loss, metrics = self.contrast(columns, Texts(memory, state.get("ids"), empty))
+        vectors_in_memory = state["memory"]
+        slots = torch.arange(self.size, device=vectors_in_memory.device)
+        texts = Texts(vectors_in_memory, state.get("ids"))
+        memory = Memory(texts, empty=slots >= state["filled"])
+        loss, metrics = self.contrast(columns, memory)
         return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
 
     def enqueue(

@@ -1,8 +1,6 @@
-"""Cosines and dot products of vectors in fp32, and metrics that follow from them."""
+"""Cosines and dot products of vectors in fp32."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
@@ -19,11 +17,8 @@ class Products:
         self.cosine = cosine
 
     def normalize(self, vectors: Tensor) -> Tensor:
-        """Return the vectors, normalised to length 1 if their products are to be cosines."""
-        if self.cosine:
-            return unit(vectors)
-
-        return vectors
+        """Return the vectors in fp32, normalised to length 1 if their products are to be cosines."""
+        return scaled(vectors, self.cosine)
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of all pairs of rows, `(n, m)`."""
@@ -41,31 +36,6 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
         return unit(vectors)
 
     return vectors.to(torch.float32)
-
-
-def contrast_metrics(
-    similarity: Tensor,
-    temperature: Tensor | float,
-    counts_negatives: bool,
-) -> dict[str, Tensor]:
-    """Return the metrics of a contrastive loss.
-
-    `similarity`, `(n, candidates)`, has the similarity of each anchor with its own positive on the diagonal, and
-    -inf for candidates that are left out. The metric `accuracy` is always returned, `temperature` only if it is a
-    tensor: it is then learned. With `counts_negatives`, `negatives` is the mean number of negatives in a
-    denominator.
-    """
-    place = torch.arange(len(similarity), device=similarity.device)
-    is_right = similarity.argmax(dim=1) == place
-    metrics = {"accuracy": is_right.to(torch.float32).mean()}
-    if isinstance(temperature, Tensor):
-        metrics["temperature"] = temperature.detach()
-    if counts_negatives:
-        is_candidate = similarity > -math.inf
-        candidates = is_candidate.to(torch.float32).sum(dim=1)
-        metrics["negatives"] = candidates.mean() - 1
-
-    return metrics
 
 
 def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
