@@ -288,9 +288,12 @@ def _separated_rows(
     separator: str,
 ) -> Iterator[Row]:
     """Return the rows of a text file, with the parts of a line between separators as fields."""
-    lines = text_lines(path, layout.encoding)
-    rows = ((number, line.split(separator)) for number, line in lines)
-    return _selected(rows, columns, layout, path)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for number, line in text_lines(path, layout.encoding):
+            yield number, line.split(separator)
+
+    return _selected(rows(), columns, layout, path)
 
 
 def _selected(
@@ -402,7 +405,10 @@ def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of record batches."""
     number = 0
     for batch in batches:
-        values = [batch.column(name).to_pylist() for name in names]
+        values = []
+        for name in names:
+            values.append(batch.column(name).to_pylist())
+
         for row in zip(*values, strict=True):
             number += 1
             yield number, list(row)
