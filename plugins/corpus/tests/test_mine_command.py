@@ -197,14 +197,6 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
     )
 
     near = cosines(texts)
-    of_positives = []
-    of_negatives = []
-    for anchor, positive, *negatives in mined_rows():
-        of_positives.append(near[anchor, positive])
-        of_negatives += [near[anchor, negative] for negative in negatives]
-    means = [np.mean(of_positives), np.mean(of_negatives)]
-    np.testing.assert_allclose([*record["similarity"].values()], means, atol=1e-6)
-
     left_out = 0
     for anchor, positive in zip(texts[:20], texts[20:], strict=True):
         of_positive = near[anchor, positive]
@@ -224,13 +216,7 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            "--min-score 2",
-            1,
-            "error: none of the 6 rows has 1 negative(s) left; of the 6 nearest of 6",
-        ),
-        ("--min-score 2", 1, "`min_score` 30 left out; loosen the rules"),
-        ("--negatives 6", 1, "none of the 6 rows has 6 negative(s) left"),
+        ("--negatives 6", 1, "none of the 6 rows has 6 negative(s) left; loosen"),
         (
             "--set columns=['anchor','other']",
             1,

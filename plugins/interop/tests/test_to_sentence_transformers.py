@@ -301,38 +301,31 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
         export(encoder, tmp_path / "folder")
 
 
-def test_a_model_with_code_of_its_own_is_refused(tiny_bert, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"auto_map": {"AutoModel": "mine.Model"}}, "comes with code of its own"),
+        ({"model_type": None}, "does not save its model as transformers"),
+    ],
+)
+def test_a_model_that_transformers_does_not_load_is_refused(
+    changes, message, tiny_bert, tmp_path, monkeypatch
+):
     encoder = Encoder.load(tiny_bert)
 
-    def save_with_code(encoder, path):
+    def save_changed(encoder, path):
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
-        config = json.loads(file.read_text("utf-8"))
-        config["auto_map"] = {"AutoModel": "mine.Model"}
+        config = json.loads(file.read_text("utf-8")) | changes
+        if config["model_type"] is None:
+            del config["model_type"]
         file.write_text(json.dumps(config), "utf-8")
 
     monkeypatch.setattr(
         "sentbed_interop._torch.sentence_transformers_folder.save_merged",
-        save_with_code,
+        save_changed,
     )
-    with pytest.raises(ModelError, match="comes with code of its own"):
-        export(encoder, tmp_path / "folder")
-
-
-def test_a_backbone_that_saves_a_module_of_its_own_is_refused(
-    tiny_bert, tmp_path, monkeypatch
-):
-    encoder = Encoder.load(tiny_bert)
-
-    def save_without_config(encoder, path):
-        save_merged(encoder, path)
-        (path / "backbone" / "config.json").unlink()
-
-    monkeypatch.setattr(
-        "sentbed_interop._torch.sentence_transformers_folder.save_merged",
-        save_without_config,
-    )
-    with pytest.raises(ModelError, match="does not save its model as transformers"):
+    with pytest.raises(ModelError, match=message):
         export(encoder, tmp_path / "folder")
 
 
