@@ -31,8 +31,6 @@ class AxisInfo:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
-    paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set; a stage stands in a path by its name."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -84,7 +82,7 @@ class CellInfo:
     runs: tuple[CellRun, ...]
     """Runs, one per seed; in a study with `prompts`, one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
+    """Differences from the recipe of the baseline, where the cell has no labels: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs with fresh seeds, if this is the chosen cell; they are in no table. See `Decide.confirm`."""
 
