@@ -24,11 +24,10 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_file import STUDY
 
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.choosers import chosen_runs
+from sentbed_studies.choosers import chosen_runs, runs_of_later_batches
 from sentbed_studies.progress import seconds_left
 from sentbed_studies.shared_work_plan import (
     Bundle,
-    Task,
     Work,
     plan_work,
     unfinished,
@@ -113,34 +112,41 @@ def run_study(  # noqa: PLR0913 - keywords
     def results() -> StudyData:
         return read_data(directory, unstarted(study, runs))
 
+    works = []
+    later = runs_of_later_batches(study)
     for batch in chosen_runs(study, results):
         if runs:
             say(f"the next cell is {batch[0].name}")
-        work = plan_work(study.name, batch, keys, share)
+        work = plan_work(study.name, batch, keys, share, later)
+        works.append(work)
         runs += work.runs
         # A study that is started again lists all its runs until it has found which are to be done.
         if unfinished(work, directory):
             write_study(directory, study, runs)
         runner.do_work(work.only(only))
-        if study.table.keep != "all":
-            _remove_shared(work, runner.directory)
+    if study.table.keep != "all":
+        _remove_shared(works, runner.directory)
     write_study(directory, study, runs)
     return StudyResult(runner.directory, tuple(runner.failed), runner.worked)
 
 
-def _remove_shared(work: Work, directory: Path) -> None:
-    """Remove the runs of the shared stages of `work`.
+def _remove_shared(works: Sequence[Work], directory: Path) -> None:
+    """Remove the runs of shared stages.
 
     Keep those from which an unfinished run continues, and those on which another process works.
     """
-    to_keep: set[Task] = set()
-    for task in work.tasks:
-        if not task.is_done(directory):
-            to_keep.update(task.before)
+    shared: set[Path] = set()
+    to_keep: set[Path] = set()
+    for work in works:
+        for stages in work.shared_stages:
+            shared.add(stages.directory)
+        for task in work.tasks:
+            if not task.is_done(directory):
+                to_keep.update(stages.directory for stages in task.before)
 
-    for stages in work.shared_stages:
-        run = directory / stages.directory
-        if stages in to_keep or not run.is_dir():
+    for stages_directory in shared - to_keep:
+        run = directory / stages_directory
+        if not run.is_dir():
             continue
         with locked(lock_of(directory, run)) as is_free:
             if is_free:
