@@ -123,13 +123,6 @@ class Said(Prompt):
     fault: str = ""
     """What is wrong with it."""
 
-    @property
-    def layers(self):
-        """The layers that are read."""
-        if self.fault == "other layers":
-            return (1,)
-        return None
-
     def resolve(self, default=None):
         """Return the template."""
         if self.fault == "a string":

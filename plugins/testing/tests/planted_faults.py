@@ -107,7 +107,6 @@ SOURCES = {
 }
 PROMPTS = {
     "a string": "test_rules",
-    "other layers": "test_layers",
     "unnamed rules": "test_rules",
     "drawn rules": "test_rules",
     "rules that return no text": "test_rules",
