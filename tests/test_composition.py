@@ -11,11 +11,9 @@ from blocks import ROOT, blocks
 from click.testing import CliRunner
 from sentbed import Encoder, RecipeError
 from sentbed._cli.main import main
-from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
     EncoderRecipe,
-    Pooler,
 )
 from sentbed.tools import load_plugins, load_recipe, runs_code
 
@@ -47,7 +45,6 @@ from typing import ClassVar
 import attrs
 import sentbed
 from sentbed.protocols import Pooler
-
 
 
 @attrs.frozen
@@ -118,10 +115,14 @@ def test_a_run_trains_saves_and_loads_what_is_composed(module, recipe, tmp_path)
     directory = tmp_path / "run"
     run("run", str(recipe), "--out", str(directory))
     encoder = Encoder.load(directory / "encoder")
+
     assert encoder.protocol()["pooler"]["inner"] == {"use": "mean"}
+
     vectors = encoder.encode(["a cat", "a dog that sleeps"])
+
     assert vectors.shape == (2, 6)
     assert np.abs(vectors).max() < 1
+
     for weight in encoder.placed.module.backbone.parameters():
         assert not weight.requires_grad
 
@@ -129,12 +130,17 @@ def test_a_run_trains_saves_and_loads_what_is_composed(module, recipe, tmp_path)
 def test_an_inner_component_is_set_varied_and_shown(module, recipe):
     plugins = load_plugins()
     changed = load_recipe(recipe, ["encoder.pooler.inner.use=first"], plugins)
+
     assert changed.encoders["encoder"].pooler.inner.name == "first"
+
     with recipe.open("a") as file:
         file.write('[study.axes.inner]\npath = "encoder.pooler.inner.use"\n')
         file.write('values = ["mean", "last"]\n')
+
     assert "2 cells" in run("study", str(recipe), "--dry-run")
+
     shown = run("show", "pooler", "dense")
+
     assert 'In a recipe: `inner = { use = "..." }`.' in shown
     assert 'pooler = { use = "dense", inner = { use = "..." } }' in shown
 
@@ -150,18 +156,14 @@ def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
 
     mean = load_plugins().load("pooler", "mean")
     monkeypatch.setattr(mean, "check", check)
+
     with pytest.raises(RecipeError) as error:
         load_recipe(recipe)
+
     (problem,) = error.value.problems
+
     assert str(problem).endswith("composed.toml:8 encoder.pooler.inner")
     assert calls == ["mean"]
-
-
-def test_remarks_reach_an_inner_component(module, recipe, monkeypatch):
-    remark = "the loss within has something to say"
-    loss = load_plugins().load("loss", "info-nce")
-    monkeypatch.setattr(loss, "remarks", lambda _: [remark])
-    assert remark in run("check", str(recipe))
 
 
 @attrs.frozen
@@ -190,10 +192,13 @@ def test_code_of_a_model_is_not_run_unasked_within_another_backbone():
 def test_what_an_inner_pooler_needs_the_backbone_must_have(module, recipe):
     text = recipe.read_text().replace('use = "mean"', 'use = "decoder"')
     recipe.write_text(text)
+
     with pytest.raises(RecipeError) as error:
         load_recipe(recipe)
+
     (problem,) = error.value.problems
     start = "the pooler `decoder` needs a decoder that reads"
+
     assert problem.message.startswith(start)
     assert str(problem).endswith("composed.toml:8 encoder.pooler.inner")
 
@@ -205,30 +210,10 @@ def test_the_needs_of_a_pooler_are_seen_within_one_that_hides_them(distribute, r
         'encoder.pooler={ use = "branch", inner = { use = "decoder" } }',
         "stage=",
     ]
+
     with pytest.raises(RecipeError) as error:
         load_recipe(recipe, overrides)
+
     (problem,) = error.value.problems
+
     assert problem.path == "encoder.pooler.inner"
-
-
-@attrs.frozen
-class Clipped(Pooler):
-    """Another pooler, clipped: its module is not built here."""
-
-    name: ClassVar[str] = "clipped"
-
-    inner: Pooler
-
-    def build(self, width):
-        raise NotImplementedError
-
-
-def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it():
-    plugins = load_plugins()
-    changing = plugins.load("pooler", "cls-mlp")(mlp_only_train=True)
-    plain = plugins.load("pooler", "mean")()
-
-    assert name_at_test(plain) == "mean"
-    assert name_at_test(changing) == "first"
-    assert name_at_test(Clipped(plain)) == "clipped"
-    assert name_at_test(Clipped(Clipped(changing))) == "clipped of clipped of first"

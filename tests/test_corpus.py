@@ -73,17 +73,17 @@ def local_workers(process):
     ]
 
 
-def actors(process):
+def ray_workers(process):
     return [
         child
         for child in process.children(recursive=True)
-        if "ray::_Actor" in " ".join(child.cmdline())
+        if "ray::_run_task" in " ".join(child.cmdline())
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("executor", "workers_of"), [("local", local_workers), ("ray", actors)]
+    ("executor", "workers_of"), [("local", local_workers), ("ray", ray_workers)]
 )
 def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     executor,
@@ -104,25 +104,20 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
         lambda: len(list(shards("vectors/part-*"))) >= len(expected) // 2, process
     )
     workers = workers_of(psutil.Process(process.pid))
-    assert len(workers) == 2
+    # A process of Ray has another name between two tasks.
+    assert workers
     workers[0].send_signal(signal.SIGKILL)
     _, messages = finish(process)
     print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {messages}")
-    # The other lines are on the progress.
-    death, last = (
-        line for line in messages.splitlines() if not line.startswith("encode: ")
-    )
-    assert re.match(
-        r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death
-    )
+    if executor == "local":
+        death = r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$"
+        assert re.search(death, messages, re.MULTILINE)
+    last = messages.splitlines()[-1]
     assert re.search(rf": {ROWS} texts, shards: {len(expected)}, \d+ texts/s$", last)
-    vectors = open_vectors(tmp_path / "out")
-    assert len(vectors) == ROWS
-    start = 0
-    for shard in expected:
-        np.testing.assert_array_equal(vectors[start : start + len(shard)], shard)
-        start += len(shard)
-    assert start == ROWS
+    shards = open_vectors(tmp_path / "out")
+    assert sum(map(len, shards)) == ROWS
+    for shard, vectors in zip(shards, expected, strict=True):
+        np.testing.assert_array_equal(shard, vectors)
     assert [
         path.name
         for path in (tmp_path / "out" / "vectors").iterdir()

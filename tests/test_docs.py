@@ -8,19 +8,14 @@ import re
 import subprocess
 import sys
 
-import attrs
-import click
 import pytest
-import sentbed
 from blocks import ROOT, pages
 from sentbed import hookspecs
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
-from sentbed_workbench.component_docs import describe
 
 sys.path.insert(0, str(ROOT / "tools"))
 import docs_pages
-import docs_reference
 
 HOOKS = {
     name: value
@@ -42,23 +37,9 @@ def test_every_hook_is_documented_with_its_signature_and_text():
         )
         for name, hook in HOOKS.items()
     ]
+
     assert len(signatures) > 10
     assert documented == signatures
-
-
-def test_the_pooler_of_the_documentation_works(tmp_path):
-    import torch
-    from sentbed.protocols import TokenStates
-
-    text = (ROOT / "docs" / "plugins" / "writing.md").read_text()
-    (code,) = re.findall(r'```python\n("""max_pooler.+?)```', text, re.DOTALL)
-    module = {"__name__": "max_pooler"}
-    exec(code, module)
-    (pooler,) = module["poolers"]()
-    states = torch.tensor([[[1.0, -5.0], [0.0, -1.0], [9.0, 9.0]]])
-    mask = torch.tensor([[1, 1, 0]])
-    pooled = pooler().build(2)(TokenStates(states, mask))
-    assert pooled.tolist() == [[1.0, -1.0]]
 
 
 def installed_components():
@@ -68,26 +49,13 @@ def installed_components():
 
 
 @pytest.mark.parametrize(
-    "offer", installed_components(), ids=lambda offer: f"{offer.kind}-{offer.name}"
-)
-def test_every_field_of_every_component_is_documented(offer):
-    text = describe(offer)
-    for field in attrs.fields(offer.load()):
-        if field.metadata.get("skip"):
-            continue  # no key of a recipe
-        key = field.metadata.get("key", field.name)
-        _, heading, after = text.partition(f"\n  {key}: ")
-        assert heading, f"{key} is not shown"
-        assert after.split("\n")[1].startswith("      "), f"{key} has no meaning"
-
-
-@pytest.mark.parametrize(
     "page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix()
 )
 def test_every_link_within_the_project_leads_to_a_file_of_a_clone(page):
     """Pages that only the site has, such as those of the reference, are no targets: many read a clone."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
+
     assert missing == []
 
 
@@ -136,49 +104,11 @@ def test_every_hook_and_every_component_has_a_page(built):
 
 
 @pytest.mark.slow
-def test_every_command_and_option_is_in_the_reference(built):
-    from sentbed._cli.main import main
-
-    text = docs_pages.generated()["reference/cli.md"]
-    context = click.Context(main)
-    names = main.list_commands(context)
-    assert {"run", "study", "encode"} <= set(names)
-    for name in names:
-        command = main.get_command(context, name)
-        assert command is not None
-        _, heading, section = text.partition(f"\n## sentbed {name}\n")
-        assert heading, name
-        for parameter in command.params:
-            if parameter.param_type_name == "option":
-                assert max(parameter.opts, key=len) in section.partition("\n## ")[0], (
-                    f"{name} {parameter.name}"
-                )
-
-
-def test_all_that_is_public_is_in_the_reference():
-    from sentbed import helpers, protocols, tools
-
-    texts = docs_pages.generated()
-    public = {
-        "python": sentbed,
-        "protocols": protocols,
-        "helpers": helpers,
-        "tools": tools,
-    }
-    for page, names in {
-        page: docs_reference.public_names(module) for page, module in public.items()
-    }.items():
-        assert [
-            name
-            for name in names
-            if f"\n## {name}\n" not in texts[f"reference/{page}.md"]
-        ] == []
-
-
-@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(built):
     texts = [path.read_text() for path in built[0].rglob("*.html")]
+
     assert len(texts) > 100
+
     loaded = [
         tag
         for text in texts

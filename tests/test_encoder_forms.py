@@ -60,7 +60,9 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
 
 def rows_of(vectors):
     """Return vectors of texts, or of all tokens of all texts, as one array."""
-    return getattr(vectors, "rows", vectors)
+    if isinstance(vectors, list):
+        return np.concatenate(vectors)
+    return vectors
 
 
 def difference(vectors, expected):

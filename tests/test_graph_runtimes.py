@@ -131,11 +131,6 @@ def test_runs_and_cached_vectors_tell_the_runtimes_apart(runtime, saved):
     )
 
 
-def test_threads_are_the_recipes_or_those_of_a_worker(runtime):
-    assert runtime().with_threads(3).threads == 3
-    assert runtime(threads=1).with_threads(3).threads == 1
-
-
 # --- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {

@@ -38,8 +38,11 @@ def by_name(line):
 
 def test_the_group_dev_of_uv_is_what_pip_installs_for_developers():
     including, *requirements = WORKSPACE["dependency-groups"]["dev"]
+
     assert including == {"include-group": "demo"}
+
     first, *lines = lines_of("dev.txt")
+
     assert first == "-r demo.txt"
     assert requirements == [by_name(line) for line in lines]
 
@@ -87,7 +90,9 @@ def test_a_distribution_declares_what_it_imports(name):
 
     imported = set()
     modules = sorted(PROJECTS[name].glob("src/**/*.py"))
+
     assert modules
+
     for module in modules:
         imported.update(imports_of(ast.parse(module.read_text("utf-8"))))
     imported -= sys.stdlib_module_names
@@ -95,6 +100,7 @@ def test_a_distribution_declares_what_it_imports(name):
     needed = {
         canonicalize_name(DISTRIBUTION_OF.get(package, package)) for package in imported
     }
+
     assert needed - declared == set()
 
 
@@ -181,10 +187,13 @@ def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_
 ):
     """They are in no index: pip fails where one is missing."""
     installed = installed_by(line)
+
     assert "sentbed" in installed
+
     needed = set()
     for name in installed:
         needed |= local_dependencies(name)
+
     assert needed - installed == set()
 
 
@@ -196,12 +205,17 @@ def test_every_distribution_is_for_the_same_python():
     classifiers = {
         tuple(project(directory)["classifiers"]) for directory in DIRECTORIES
     }
+
     assert len(requirements) == len(classifiers) == 1
+
     versions = [
         line.removeprefix(CLASSIFIER)
         for line in classifiers.pop()
         if line.startswith(CLASSIFIER)
     ]
+
     assert requirements == {f">={versions[0]}"}
+
     page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+
     assert f"Python {', '.join(versions[:-1])} and {versions[-1]}" in page

@@ -198,14 +198,7 @@ def test_a_stage_trains_on_what_was_mined(tmp_path, monkeypatch):
     result = CliRunner().invoke(
         main,
         [
-            *(
-                "mine",
-                "first/encoder",
-                "--recipe",
-                str(recipe),
-                "--output",
-                "mined.jsonl",
-            ),
+            *("mine", "first/encoder", "--data", "sample", "--output", "mined.jsonl"),
             *("--negatives", "3", "--range-max", "50", "--sampling", "random"),
         ],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from sentbed_workbench._torch.fake_modules import (
     backbone_cost,
     fake_backbone,
 )
-from sentbed_workbench.resource_plan import FILLED, PADDING, Planner, plan
+from sentbed_workbench.resource_plan import FILLED, PADDING, plan
 from slow_parameters import slow_unless
 from small_encoder import WORDS, Dense, MeanPooler
 
@@ -231,11 +232,11 @@ def test_every_recipe_has_a_plan(path, data_directory, monkeypatch):
     recipe = load_recipe(path, check_files=False)
     recipe_plan = plan(recipe)
     assert len(recipe_plan.stages) == len(recipe.stage)
+    assert len(recipe_plan.encoders) + len(recipe_plan.unknown) == len(recipe.encoders)
+    for problem in recipe_plan.unknown.values():
+        assert "the hub gives no model" in problem
     for encoder in recipe_plan.encoders.values():
-        if encoder.fake is None:
-            assert "the hub gives no model" in encoder.problem
-        else:
-            assert encoder.parameters
+        assert encoder.parameters
 
 
 def invoke_plan(*arguments):
@@ -248,14 +249,12 @@ def test_the_command_prints_a_plan(options):
     assert done.exit_code == 0, done.output
 
     if not options:
-        assert "fits          yes" in done.stdout
+        assert re.search(r"fits +yes", done.stdout)
         return
 
     record = json.loads(done.stdout)
-    encoder = record["encoders"]["encoder"]
-    stage = record["stages"][0]
-    assert encoder["blocks"] == 2
-    assert stage["fits"] is True
+    assert record["encoder encoder"]["parameters"] > 0
+    assert record["stage triplets"]["fits"] is True
 
 
 def test_what_is_missing_here_is_said_and_the_rest_is_planned(
@@ -273,7 +272,7 @@ def test_texts_are_padded_to_no_more_than_a_model_allows():
     settings = ["encoder.max_length=512", "stage.triplets.batch_size=2"]
     data = 'stage.triplets.data={ use = "triplets", path = "hub:owner/name" }'
     stage = planned_stage(QUICKSTART, *settings, data)
-    assert stage.tokens_a_text == 512
+    assert stage.tokens_a_step == 2 * 3 * 512
     assert stage.memory["activations"] > 0
 
 
@@ -283,7 +282,7 @@ def test_a_batch_beyond_the_data_is_said_and_counts_as_the_data():
     for size in (600, 200_000):
         batch_size = f"stage.triplets.batch_size={size}"
         done = invoke_plan(recipe, "--json", "--set", batch_size)
-        (stage,) = json.loads(done.stdout)["stages"]
+        stage = json.loads(done.stdout)["stage triplets"]
         memory.append(stage["memory"])
 
     assert memory[0] == memory[1]
@@ -451,16 +450,14 @@ def test_strangers_components_are_counted_by_hand():
     stage = recipe_plan.stages[0]
 
     trained = WORDS * 8 + 8 * 8 + 8
-    assert encoder.problem == ""
     assert encoder.parameters == stage.trained_parameters == trained
-    assert encoder.width() == 8
+    assert encoder.width == 8
 
     assert stage.steps == 2 * 3
-    assert stage.tokens_a_step == 4 * 3 * stage.tokens_a_text
     # A dense layer forward, and two products backward; then what the loss computes.
-    padded = math.ceil(PADDING * stage.tokens_a_text)
+    padded = math.ceil(PADDING * stage.tokens_a_step / (4 * 3))
     dense = 3 * 2 * 8 * 8 * 4 * 3 * padded
-    loss = stage.flops_a_step - dense
+    loss = stage.operations_a_step - dense
     assert 0 < loss < dense
 
     memory = stage.memory
@@ -471,34 +468,26 @@ def test_gradient_caching_takes_one_more_forward_pass_and_holds_less():
     whole = planned_strangers(batch_size=8)
     cached = planned_strangers(batch_size=8, micro_batch=2)
 
-    padded = math.ceil(PADDING * whole.tokens_a_text)
+    padded = math.ceil(PADDING * whole.tokens_a_step / (8 * 3))
     forward = 2 * 8 * 8 * 8 * 3 * padded
-    assert cached.flops_a_step == whole.flops_a_step + forward
+    assert cached.operations_a_step == whole.operations_a_step + forward
     assert cached.memory["activations"] < whole.memory["activations"]
 
 
-def test_a_step_that_does_not_fit_is_cut_into_what_does(
-    monkeypatch,
-):
+def test_a_step_fits_if_there_is_room_for_it(monkeypatch):
     needed = {}
-    for size in (1, 2, 4, 8):
+    for size in (4, 8):
         memory = planned_strangers(batch_size=8, micro_batch=size).memory
         needed[size] = sum(memory.values())
     # Room for four rows, and not for eight.
     limit = int((needed[4] + needed[8]) / 2 / FILLED)
     monkeypatch.setattr(planned_device, "memory_limit", lambda: limit)
-
-    stage = planned_strangers(batch_size=8)
-    assert stage.fits is False
-    assert stage.advice == "set `micro_batch = 4` in the stage"
     assert planned_strangers(batch_size=8, micro_batch=4).fits is True
     assert planned_strangers(batch_size=8, micro_batch=8).fits is False
 
 
 def test_data_that_cannot_be_read_leaves_the_number_of_steps_open():
-    planner = Planner()
-    recipe = strangers(data=Same(rows=-1))
-    stage = planner.plan(recipe).stages[0]
+    stage = planned_strangers(data=Same(rows=-1))
     assert stage.steps is None
     assert stage.memory
     assert stage.problems == ("the file is gone",)
@@ -514,7 +503,7 @@ def test_what_cannot_be_counted_leaves_the_rest():
     recipe = attrs.evolve(recipe, encoders={"encoder": encoder})
     recipe_plan = plan(recipe)
 
-    problem = recipe_plan.encoders["encoder"].problem
+    problem = recipe_plan.unknown["encoder"]
     assert "Cannot copy out of meta tensor" in problem
     stage = recipe_plan.stages[0]
     assert stage.steps == 6
@@ -529,29 +518,6 @@ def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path):
     recipe.write_text(training.replace(text_vectors, token_vectors))
 
     stage = planned_stage(recipe)
-    (problem,) = stage.problems
+    problem = stage.problems[-1]
     assert "how many token vectors it compares is each text's own" in problem
     assert stage.steps == 150
-
-
-def test_what_recipes_agree_in_is_counted_once(
-    monkeypatch,
-):
-    calls = []
-    for cls, name in ((Dense, "build"), (Same, "open")):
-        method = getattr(cls, name)
-
-        def counted(self, *arguments, method=method):
-            calls.append(method.__name__)
-            return method(self, *arguments)
-
-        monkeypatch.setattr(cls, name, counted)
-
-    planner = Planner()
-    plans = []
-    for norm in (0.5, 1.0, 2.0):
-        recipe = strangers(max_grad_norm=norm)
-        plans.append(planner.plan(recipe).stages)
-
-    assert calls == ["build", "open"]
-    assert plans[0] == plans[1] == plans[2]

@@ -134,14 +134,18 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     recipes = [
         recipe(backbone, pooler, head) for pooler in poolers for head in HEADS[1:3]
     ]
+
     assert groups(recipes) == [list(range(len(recipes)))]
+
     plugins = load_plugins()
     alone, shared = [], []
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "alone"))
     for number, recipe_of_run in enumerate(recipes):
         alone.append(run(recipe_of_run, tmp_path / f"alone-{number}", plugins).scores)
     each = len(passes) // len(recipes)
+
     assert len(passes) == each * len(recipes) > 0
+
     passes.clear()
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
     for number, recipe_of_run in enumerate(recipes):
@@ -151,6 +155,7 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
         result = run_in(recipe_of_run, directory, plugins, share)
         shared.append(result.scores)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
+
     assert len(passes) == each
     assert shared == alone
     assert len({scores[0].value for scores in alone}) > len(poolers)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -614,21 +613,6 @@ def test_bad_data_of_an_evaluation_is_found_before_anything_is_built(
     with pytest.raises(DataError, match=r"a bad line @ pairs.tsv:3"):
         run(recipe_of(text), out)
     assert "a bad line" in (out / "report.json").read_text()
-
-
-@pytest.mark.parametrize(("keep", "chooses"), [("best", True), ("last", False)])
-def test_the_manifest_has_the_hashes_of_the_data_by_which_weights_were_chosen(
-    keep, chooses, tmp_path, monkeypatch, run_recipe
-):
-    data = tmp_path / "pairs.tsv"
-    data.write_text("a\tb\n")
-    monkeypatch.setattr(Gap, "files", lambda self: [data] if self.development else [])
-
-    directory = run_recipe(
-        VALIDATED.replace("every = 2", f'every = 2\nkeep = "{keep}"')
-    ).directory
-    manifest = read(directory, "manifest.json")
-    assert manifest["chosen_on"] == [hashlib.sha256(b"a\tb\n").hexdigest()] * chooses
 
 
 def test_a_directory_that_holds_something_is_refused_and_left_alone(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -168,41 +166,3 @@ def understood(words, plugins):
 
 
 # --- Python -----------------------------------------------------------------------------------------------
-
-
-def python_fault(text):
-    """Return what is wrong with a block of Python: its syntax, or what it imports of sentbed."""
-    if re.fullmatch(r"\w+\(.*\) -> .+", text.strip()):
-        text = f"def {text.strip()}: ..."
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        return f"{error.msg}, line {error.lineno}"
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [(alias.name, None) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [(node.module or "", alias.name) for alias in node.names]
-        elif (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "sentbed"
-        ):
-            names = [("sentbed", node.attr)]
-        for module, name in names:
-            if module.partition("_")[0].partition(".")[0] == "sentbed" and (
-                fault := _import_fault(module, name)
-            ):
-                return fault
-    return None
-
-
-def _import_fault(module, name):
-    try:
-        imported = importlib.import_module(module)
-        if name is not None and not hasattr(imported, name):
-            importlib.import_module(f"{module}.{name}")
-    except ImportError as error:
-        return str(error)
-    return None

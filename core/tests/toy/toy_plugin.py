@@ -1042,10 +1042,7 @@ class InOrder(protocols.Executor):
 
     workers: int = attrs.field(default=1, validator=ge(1))
 
-    def build(self, say):
-        return self
-
-    def run(self, start, tasks, on_death=None):
+    def run(self, start, tasks, say=print):
         function = start(None)
         for task in tasks:
             yield task, function(task)

@@ -42,31 +42,37 @@ class Doubling:
 
     def double(self, task):
         self.note("did", f"{os.getpid()} {task}")
-        if task == -1 and len(self.notes("died")) < self.deaths:
-            self.note("died", str(os.getpid()))
-            os.kill(os.getpid(), signal.SIGKILL)
-        if task == -2:
-            os._exit(7)
-        if task == -3:
-            raise DataError("bad row", "corpus.jsonl", 3)
-        if task == -4:
-            raise RecipeError([Problem("wrong", "runtime.use")])
-        if task == -5:
-            raise AwkwardError("hard to carry")
-        if task == -6:
-            self.sleep()
-        if task == -8:
-            self.save()
-        if task == -9:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            self.sleep()
+        match task:
+            case -1 if len(self.notes("died")) < self.deaths:
+                self.note("died", str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGKILL)
+            case -3:
+                raise DataError("bad row", "corpus.jsonl", 3)
+            case -4:
+                raise RecipeError([Problem("wrong", "runtime.use")])
+            case -5:
+                raise AwkwardError("hard to carry")
+            case -6:
+                self.sleep()
+            case -7:
+                self.note("asleep", str(os.getpid()))
+                while not (self.directory / "awake").exists():
+                    time.sleep(0.01)
+            case -7:
+                self.note("asleep", str(os.getpid()))
+                while not (self.directory / "awake").exists():
+                    time.sleep(0.01)
+            case -8:
+                self.save()
+            case -9:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                self.sleep()
         return 2 * task
 
     def sleep(self):
         try:
             self.note("asleep", str(os.getpid()))
-            for _ in range(600):
-                time.sleep(0.1)
+            time.sleep(60)
         finally:
             self.note("cleaned", str(os.getpid()))
 
@@ -84,8 +90,14 @@ class Doubling:
 
     def notes(self, name):
         file = self.directory / name
-        return (
-            [line.split() for line in file.read_text().splitlines()]
-            if file.exists()
-            else []
-        )
+        if not file.exists():
+            return []
+        return [line.split() for line in file.read_text().splitlines()]
+
+
+def wait_for_sleepers(work, count):
+    """Wait for so many workers that wait for their end."""
+    deadline = time.monotonic() + 60
+    while len(work.notes("asleep")) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -72,10 +72,10 @@ def work(threads: int | None) -> object:
 
 
 def test_threads_do_every_task_once() -> None:
-    pool = Threads(3).build(print)
-    done = dict(pool.run(work, range(7)))
+    executor = Threads(3)
+    done = dict(executor.run(work, range(7)))
     assert done == {task: 2 * task for task in range(7)}
-    assert list(pool.run(work, [])) == []
+    assert list(executor.run(work, [])) == []
 
 
 def test_a_corpus_is_encoded_in_threads(run: Path, tmp_path: Path) -> None:

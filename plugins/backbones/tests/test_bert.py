@@ -70,15 +70,20 @@ def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
 
 
 @pytest.mark.slow
-def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process():
+@pytest.mark.parametrize(
+    ("module", "name", "size"), [("bert", "Bert", 100), ("opt", "Opt", 300)]
+)
+def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process(
+    module, name, size
+):
     code = (
         "import hashlib, torch\n"
         "from sentbed.protocols import BuildContext\n"
-        "from sentbed_backbones.bert import Bert\n"
-        "texts = [f'{a} and {b} see the {c}' for a in ('cats', 'dogs', 'birds')\n"
-        "         for b in ('men', 'women') for c in ('tree', 'sea')]\n"
+        f"from sentbed_backbones.{module} import {name}\n"
+        "texts = [f'{a} and {b} see the {c} \U0001f600' for a in ('cats', 'dogs', 'birds', 'cows')\n"
+        "         for b in ('men', 'women', '我们') for c in ('tree', 'sea')]\n"
         "torch.manual_seed(3)\n"
-        "built = Bert(init='random', vocab_size=100).build(BuildContext(lambda: texts))\n"
+        f"built = {name}(init='random', vocab_size={size}).build(BuildContext(lambda: texts))\n"
         "print(built.tokenizer.original.backend_tokenizer.to_str())\n"
         "for key, value in sorted(built.module.state_dict().items()):\n"
         "    print(key, hashlib.sha256(value.numpy().tobytes()).hexdigest())\n"
@@ -86,9 +91,12 @@ def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process():
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(code, {})
-    other_hashes = {**os.environ, "PYTHONHASHSEED": "1"}
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONUTF8": "1"}
     there = subprocess.run(
-        [sys.executable, "-c", code], env=other_hashes, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
     )
     assert there.returncode == 0, there.stderr
     assert output.getvalue().count("\n") > 10

@@ -38,24 +38,16 @@ def save_whole(save_model):
     return save
 
 
-def backbone_of(kind, **fields):
-    classes = {
-        "opt": Opt,
-        **dict.fromkeys(CAUSAL[2:], Causal),
-        **dict.fromkeys(MASKED, Bert),
-    }
-    return classes.get(kind.removesuffix("-350m"), Opt)(**fields)
-
-
 @pytest.mark.parametrize("kind", [*CAUSAL, *MASKED])
-def test_the_output_embedding_is_that_of_transformers(save_whole, no_texts, kind):
+def test_the_output_embedding_is_that_of_transformers(
+    save_whole, backbone_of, no_texts, kind
+):
     directory, whole = save_whole(kind)
-    built = backbone_of(kind, model=str(directory)).build(no_texts)
+    built = backbone_of(kind, directory).build(no_texts)
     embedding = built.output_embedding()
     assert embedding.dtype == np.float32
-    np.testing.assert_array_equal(
-        embedding, whole.get_output_embeddings().weight.detach().numpy()
-    )
+    expected = whole.get_output_embeddings().weight.detach()
+    np.testing.assert_array_equal(embedding, expected.numpy())
 
 
 @pytest.mark.parametrize(

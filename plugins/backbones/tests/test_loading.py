@@ -76,7 +76,8 @@ def disturb(built):
     """Change all that is trained, as training would."""
     for parameter in built.module.parameters():
         if parameter.requires_grad:
-            parameter.add_(torch.randn_like(parameter), alpha=0.05)
+            noise = torch.randn_like(parameter)
+            parameter.add_(noise, alpha=0.05)
 
 
 def files_in(directory):
@@ -207,8 +208,10 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     assert files_in(saved) == MODEL | TOKENIZER
     assert (again.width, again.max_length) == (built.width, built.max_length)
     batch = batch_of(built)
-    for values, others in zip(batch, batch_of(again), strict=True):
-        assert torch.equal(values, others)
+    ids, mask = batch
+    other_ids, other_mask = batch_of(again)
+    assert torch.equal(ids, other_ids)
+    assert torch.equal(mask, other_mask)
     assert_same_vectors(built, again, batch)
     digest = sha256(saved / "model.safetensors")
     assert again.origin["sha256"] == {"model.safetensors": digest}
@@ -298,12 +301,14 @@ def test_over_a_pretrained_model_the_adapter_and_the_hashes_of_the_base_are_save
     bare = attrs.evolve(backbone, lora=None).build(no_texts)
     adapted = vectors(forms(built)[1], *batch)
     unadapted = vectors(forms(bare)[1], *batch)
-    assert torch.allclose(adapted, unadapted, atol=1e-2) == ("lora" not in fields)
+    is_same = torch.allclose(adapted, unadapted, atol=1e-2)
+    assert is_same == ("lora" not in fields)
     for name, parameter in again.module.named_parameters():
         assert parameter.requires_grad == ("lora_" in name)
 
     weights = load_file(base)
-    weights[next(iter(weights))].view(-1)[0] += 1
+    name = next(iter(weights))
+    weights[name].view(-1)[0] += 1
     save_file(weights, base, {"format": "pt"})
     message = refusal(backbone, attrs.evolve(no_texts, saved=saved))
     assert f"was trained on other weights than those of `{directory}`" in message

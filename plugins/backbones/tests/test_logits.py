@@ -46,8 +46,10 @@ def test_states_are_the_logits_of_transformers(
     again = backbone.build(BuildContext(tuple, tmp_path / "saved", LOGITS))
 
     reference = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
-    ids, mask = padded(built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id)
-    expected = reference(input_ids=ids, attention_mask=mask).logits[mask.bool()]
+    tokens = built.tokenizer.encode(sentences, 32)
+    ids, mask = padded(tokens, built.tokenizer.pad_id)
+    output = reference(input_ids=ids, attention_mask=mask)
+    expected = output.logits[mask.bool()]
     modules = [
         built.module.eval(),
         built.inference(built.module, torch.float32),
@@ -89,9 +91,10 @@ def test_a_new_head_gives_products_of_normed_states_with_the_embeddings(
     )
 
     # Weights of the head that training has changed are read again, and none is filled anew.
-    bias = dict(built.module.named_parameters(remove_duplicate=False))
-    for name, weight in bias.items():
-        if name.endswith(("predictions.bias", "lm_head.bias", "vocab_projector.bias")):
+    biases = ("predictions.bias", "lm_head.bias", "vocab_projector.bias")
+    weights = built.module.named_parameters(remove_duplicate=False)
+    for name, weight in weights:
+        if name.endswith(biases):
             weight.fill_(0.5)
     built.save(tmp_path / "saved")
     again = backbone.build(BuildContext(tuple, tmp_path / "saved", LOGITS))

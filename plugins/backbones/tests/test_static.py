@@ -99,14 +99,18 @@ def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
     tokenizer._tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text('{"model_type": "model2vec"}')
     count = len(tokenizer)
+    rows = torch.randn(20, 4, dtype=dtype)
+    row_of_token = torch.randint(20, (count,))
+    weights = torch.rand(count, dtype=torch.float64)
     tensors = {
-        "embeddings": torch.randn(20, 4, dtype=dtype),
-        "mapping": torch.randint(20, (count,)),
-        "weights": torch.rand(count, dtype=torch.float64),
+        "embeddings": rows,
+        "mapping": row_of_token,
+        "weights": weights,
     }
     save_file(tensors, folder / "model.safetensors")
     expected = their_vectors(theirs.load(str(folder)), TEXTS)
-    assert_equal(means(Static(model=str(folder)).build(no_texts), TEXTS), expected)
+    built = Static(model=str(folder)).build(no_texts)
+    assert_equal(means(built, TEXTS), expected)
 
 
 def test_sentence_transformers_loads_what_is_saved(
@@ -118,7 +122,8 @@ def test_sentence_transformers_loads_what_is_saved(
         built.module.embedding.weight[:-1] *= 2
     built.save(tmp_path / "saved")
     expected = means(built, TEXTS)
-    assert_equal(their_vectors(theirs.load(str(tmp_path / "saved")), TEXTS), expected)
+    loaded = theirs.load(str(tmp_path / "saved"))
+    assert_equal(their_vectors(loaded, TEXTS), expected)
     again = backbone.build(BuildContext(tuple, saved=tmp_path / "saved"))
     assert_equal(means(again, TEXTS), expected)
     assert again.tokenizer.fingerprint == built.tokenizer.fingerprint
@@ -133,8 +138,10 @@ def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
     if padding is None:
         # The engine on JAX does so.
         built.module.embedding.padding_idx = None
-    ids = torch.tensor([[3, len(built.module.rows)]])
-    built.module(ids, None).last_hidden_state.sum().backward()
+    last = len(built.module.rows)
+    ids = torch.tensor([[3, last]])
+    states = built.module(ids, None)
+    states.last_hidden_state.sum().backward()
     gradient = built.module.embedding.weight.grad
     assert gradient[3].tolist() == [1.0] * built.width
     assert gradient[-1].tolist() == [0.0] * built.width

@@ -112,15 +112,15 @@ def test_texts_may_be_of_any_length(save_model, no_texts):
 def test_random_weights_are_spread_over_devices_too(sentences, spread):
     pytest.importorskip("accelerate")
     context = BuildContext(lambda: sentences)
-    states = []
+    ids = torch.tensor([[7, 8, 9, 1]])
+    mask = torch.ones_like(ids)
+    rows = []
     for device_map in (None, spread):
         torch.manual_seed(5)
-        built = T5(init="random", vocab_size=300, device_map=device_map).build(context)
+        backbone = T5(init="random", vocab_size=300, device_map=device_map)
+        built = backbone.build(context)
         assert built.dispatched == (device_map is not None)
-        module = built.module.eval()
-        states.append(
-            module(
-                torch.tensor([[7, 8, 9, 1]]), torch.ones(1, 4, dtype=torch.long)
-            ).last_hidden_state.cpu()
-        )
-    assert torch.allclose(*states, atol=1e-5)
+        states = built.module.eval()(ids, mask)
+        rows.append(states.last_hidden_state.cpu())
+
+    assert torch.allclose(*rows, atol=1e-5)

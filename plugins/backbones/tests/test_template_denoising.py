@@ -21,18 +21,23 @@ def context(needs, template=TEMPLATE):
 
 
 def prompted(sentences, built):
-    prefix, suffix = (
-        part.replace("{mask}", built.tokenizer.mask_token) for part in TEMPLATE
-    )
-    return [f"{prefix}{sentence}{suffix}".strip() for sentence in sentences]
+    before, behind = TEMPLATE
+    behind = behind.replace("{mask}", built.tokenizer.mask_token)
+    prompts = []
+    for sentence in sentences:
+        prompt = f"{before}{sentence}{behind}"
+        prompts.append(prompt.strip())
+
+    return prompts
 
 
 def by_hand(model, tokenizer, prompts, first):
     """Each prompt alone: its mask token's state less that of the template, its end moved by the sentence."""
-    begin = tokenizer(TEMPLATE[0].strip(), add_special_tokens=False)["input_ids"]
-    end = tokenizer(
-        TEMPLATE[1].replace("{mask}", tokenizer.mask_token), add_special_tokens=False
-    )["input_ids"]
+    before, behind = TEMPLATE
+    behind = behind.replace("{mask}", tokenizer.mask_token)
+    begin = tokenizer(before.strip(), add_special_tokens=False)["input_ids"]
+    end = tokenizer(behind, add_special_tokens=False)["input_ids"]
+    mask_id = tokenizer.mask_token_id
     rows = []
     for prompt in prompts:
         ids = tokenizer(prompt)["input_ids"]
@@ -40,17 +45,18 @@ def by_hand(model, tokenizer, prompts, first):
         assert ids[-1 - len(end) : -1] == end
         template = [ids[0], *begin, *end, ids[-1]]
         sentence = len(ids) - len(template)
-        places = [first + place for place in range(1 + len(begin))]
-        places += [
-            first + 1 + len(begin) + sentence + place for place in range(len(end) + 1)
-        ]
-        state = model(torch.tensor([ids])).last_hidden_state[
-            0, ids.index(tokenizer.mask_token_id)
-        ]
-        alone = model(
-            torch.tensor([template]), position_ids=torch.tensor([places])
-        ).last_hidden_state
-        rows.append(state - alone[0, template.index(tokenizer.mask_token_id)])
+        places = []
+        for place in range(len(template)):
+            moved = 0
+            if place > len(begin):
+                moved = sentence
+            places.append(first + place + moved)
+
+        whole = model(torch.tensor([ids]))
+        alone = model(torch.tensor([template]), position_ids=torch.tensor([places]))
+        state = whole.last_hidden_state[0, ids.index(mask_id)]
+        noise = alone.last_hidden_state[0, template.index(mask_id)]
+        rows.append(state - noise)
     return torch.stack(rows)
 
 
@@ -73,41 +79,48 @@ def test_the_mask_state_is_less_that_of_the_template_alone(
     first = FIRST[kind] if need == "template-alone" else 0
     with torch.no_grad():
         expected = by_hand(model, tokenizer, prompted(sentences, built), first)
-    for module in (built.module.eval(), built.inference(built.module, torch.float32)):
+    encoding = built.inference(built.module, torch.float32)
+    for module in (built.module.eval(), encoding):
         with torch.no_grad():
             state = module(*batch).mask_state
         torch.testing.assert_close(state, expected, rtol=1e-4, atol=1e-5)
-    plain = Bert(model=str(directory)).build(
-        BuildContext(tuple, needs=frozenset({"mask-token"}))
-    )
+
+    needs = frozenset({"mask-token"})
+    plain = Bert(model=str(directory)).build(BuildContext(tuple, needs=needs))
     with torch.no_grad():
-        assert (plain.module.eval()(*batch).mask_state - expected).abs().max() > 0.1
+        state = plain.module.eval()(*batch).mask_state
+    difference = (state - expected).abs()
+    assert difference.max() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_both_passes_are_trained(save_model, padded, sentences, kind):
     directory = save_model(kind, max_position_embeddings=80)
     built = Bert(model=str(directory), dropout=0.0).build(context("template-alone"))
-    batch = padded(
-        built.tokenizer.encode(prompted(sentences, built), 60), built.tokenizer.pad_id
-    )
-    built.module.train()(*batch).mask_state.pow(2).sum().backward()
+    tokens = built.tokenizer.encode(prompted(sentences, built), 60)
+    batch = padded(tokens, built.tokenizer.pad_id)
+    states = built.module.train()(*batch)
+    states.mask_state.pow(2).sum().backward()
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    by_hand(model, tokenizer, prompted(sentences, built), FIRST[kind]).pow(
-        2
-    ).sum().backward()
+    prompts = prompted(sentences, built)
+    expected = by_hand(model, tokenizer, prompts, FIRST[kind])
+    expected.pow(2).sum().backward()
     trained = dict(built.model.named_parameters())
-    gradients = {
-        name: value.grad
-        for name, value in model.named_parameters()
-        if value.grad is not None
-    }
+    gradients = {}
+    for name, value in model.named_parameters():
+        if value.grad is not None:
+            gradients[name] = value.grad
+
     assert any("position_embeddings" in name for name in gradients)
     for name, gradient in gradients.items():
         scale = float(gradient.abs().max())
+        tolerance = 1e-5 * max(1.0, scale)
         torch.testing.assert_close(
-            trained[name].grad, gradient, rtol=1e-4, atol=1e-5 * max(1.0, scale)
+            trained[name].grad,
+            gradient,
+            rtol=1e-4,
+            atol=tolerance,
         )
 
 

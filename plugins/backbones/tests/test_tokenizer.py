@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from functools import cache
 from itertools import pairwise
 
@@ -411,28 +408,3 @@ def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text()
         assert row[0] == 0
         assert 2 not in row
         assert tokenizer.backend_tokenizer.decode(row[1:]) == text
-
-
-@pytest.mark.slow
-def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process():
-    code = (
-        "from sentbed_backbones._torch.train_tokenizer import train_byte_bpe\n"
-        "texts = [f'{a} and {b} see the {c} \U0001f600' for a in ('cats', 'dogs', 'birds', 'cows')\n"
-        "         for b in ('men', 'women', '我们') for c in ('tree', 'sea')]\n"
-        "specials = {'pad_token': '<pad>', 'eos_token': '</s>', 'unk_token': '<unk>'}\n"
-        "tokenizer = train_byte_bpe(texts, 290, specials, '$A </s>')\n"
-        "print(len(tokenizer), tokenizer.backend_tokenizer.to_str())\n"
-    )
-    outputs = set()
-    for seed in ("0", "1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            capture_output=True,
-            encoding="utf-8",
-        )
-        assert done.returncode == 0, done.stderr
-        outputs.add(done.stdout)
-    (output,) = outputs
-    assert output.startswith("290 ")

@@ -146,7 +146,9 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine, put)
     pairs_file(put, rows)
     lines = [*corpus[:20], "", "  ", corpus[0], rows[0][1]]
     put("more/one.txt", "\n".join(lines) + "\n")
-    objects = [json.dumps({"body": text}) for text in corpus[20:]]
+    objects = []
+    for text in corpus[20:]:
+        objects.append(json.dumps({"body": text}))
     put("more/two.jsonl", "\n".join(objects) + "\n")
     near = cosines(texts)
     paths = "--corpus more/one.txt --corpus more/two.jsonl --column body"
@@ -195,14 +197,6 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
     )
 
     near = cosines(texts)
-    of_positives = []
-    of_negatives = []
-    for anchor, positive, *negatives in mined_rows():
-        of_positives.append(near[anchor, positive])
-        of_negatives += [near[anchor, negative] for negative in negatives]
-    means = [np.mean(of_positives), np.mean(of_negatives)]
-    np.testing.assert_allclose([*record["similarity"].values()], means, atol=1e-6)
-
     left_out = 0
     for anchor, positive in zip(texts[:20], texts[20:], strict=True):
         of_positive = near[anchor, positive]
@@ -218,34 +212,11 @@ def test_the_record_says_how_the_negatives_were_mined(mine, put):
     assert Path("out.jsonl").read_bytes() != content
 
 
-def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put):
-    put("recipe.toml", toy_plugin.RECIPE)
-    result = mine("--set stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
-
-    assert result.exit_code == 0, result.stderr
-    assert len(mined_rows()) == 9
-
-    record = json.loads(Path("out.jsonl.json").read_bytes())
-    assert (record["data"]["source"]["rows"], record["encoder"]["runtime"]["use"]) == (
-        9,
-        "toy",
-    )
-
-    result = mine("--stage push --overwrite", data=("--recipe", "recipe.toml"))
-    assert (result.exit_code, "there is no stage `push`" in result.stderr) == (2, True)
-
-
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            "--min-score 2",
-            1,
-            "error: none of the 6 rows has 1 negative(s) left; of the 6 nearest of 6",
-        ),
-        ("--min-score 2", 1, "`min_score` 30 left out; loosen the rules"),
-        ("--negatives 6", 1, "none of the 6 rows has 6 negative(s) left"),
+        ("--negatives 6", 1, "none of the 6 rows has 6 negative(s) left; loosen"),
         (
             "--set columns=['anchor','other']",
             1,
@@ -276,8 +247,6 @@ def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine, put)
         ),
         ("--corpus old.jsonl", 1, "the line is not valid JSON"),
         ("--range-min 100", 1, "no room for 1 negatives"),
-        ("--recipe recipe.toml", 2, "name the data with `--data`, or a recipe"),
-        ("--stage nli", 2, "`--stage` is for `--recipe`"),
         ("--instruction Find.", 2, "`--instruction` stands in a prompt: name it"),
     ],
 )
@@ -346,29 +315,6 @@ def test_options_have_the_defaults_of_the_rules():
     defaults = {option.name or "": option.default for option in command.params}
     for name in ("negatives", "range_min", "range_max", "sampling", "seed"):
         assert defaults[name] == getattr(Rules(), name)
-
-
-@pytest.mark.parametrize(
-    ("similarity", "is_remarked"), [("", False), ('similarity = "shared"', True)]
-)
-def test_an_encoder_of_another_similarity_is_remarked(
-    mine,
-    put,
-    recipe_of,
-    similarity,
-    is_remarked,
-):
-    recipe = toy_plugin.RECIPE.replace("pooler", f"{similarity}\npooler", 1)
-    shutil.rmtree("encoder")
-    build_encoder(recipe_of(recipe)).save("encoder")
-    texts = words(20)
-    pairs_file(put, list(zip(texts[:10], texts[10:], strict=True)))
-    result = mine()
-
-    assert result.exit_code == 0, result.stderr
-
-    remark = "mined by the cosine, but the encoder's similarity is `shared`"
-    assert (remark in result.stderr) == is_remarked
 
 
 def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(

@@ -138,9 +138,11 @@ def test_front_matter_is_what_the_hub_reads(folder, run):
     assert data.library_name == "sentence-transformers"
     assert data.model_name == "pets_and-rain"
     assert data.base_model is None
+
     scores = json.loads((run / "report.json").read_text())["scores"]
     after_training = [score for score in scores if score["encoder"] == "encoder"]
     assert len(data.eval_results) > 2
+
     for result, score in zip(data.eval_results, after_training, strict=True):
         protocol = score["protocol"]["evaluator"]
         assert result.metric_value == pytest.approx(score["value"], abs=1e-4)
@@ -175,9 +177,11 @@ def test_the_recipe_is_the_run_without_places_of_this_machine(folder, run):
     resolved = tomllib.loads((run / "resolved.toml").read_text())
     assert recipe["evaluate"][0]["path"] == "sts.tsv"
     assert recipe["stage"][0]["loss"] == resolved["stage"][0]["loss"]
+
     _, _, fenced = body(folder).partition("```toml\n")
     fenced, _, _ = fenced.partition("```")
     assert tomllib.loads(fenced) == recipe
+
     files = 0
     for file in folder.rglob("*"):
         if file.suffix in {".md", ".toml", ".json"}:
@@ -212,6 +216,7 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
         "cannot load this folder: the pooler <code>mean-first-last</code>"
         in rendered(target)
     )
+
     vectors = Encoder.load(target).encode(TEXTS)
     expected = Encoder.load(saved).encode(TEXTS)
     np.testing.assert_array_equal(vectors, expected)
@@ -267,34 +272,16 @@ def test_names_stay_text(copied, tmp_path):
     export_encoder(copied / "encoder", tmp_path / "folder", "hub", ["license=mit"])
     html = rendered(tmp_path / "folder")
     assert not re.search(r"<(img|script|b|a)\b", html)
+
     cells = rows_of(html, "Scores")
     shown = NASTY.replace("<", "&lt;").replace(">", "&gt;")
     assert cells[0][2] == shown
     assert len({len(row) for row in cells}) == 1
     assert f"<h1>{shown}</h1>" in html
+
     card = ModelCard.load(tmp_path / "folder" / "README.md")
     assert card.data.model_name == NASTY
     assert card.data.license == "mit"
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (
-            "language=english",
-            "'english' is no language; write ISO 639 codes",
-        ),
-        (
-            "license=Apache 2.0",
-            "the hub's words for licences are lower-case",
-        ),
-    ],
-)
-def test_options_that_the_hub_does_not_know_are_refused(
-    option, message, tiny_bert, tmp_path
-):
-    with pytest.raises(RunError, match=re.escape(message)):
-        export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
 
 
 def test_what_is_no_run_is_refused(tiny_bert, tmp_path):
@@ -309,6 +296,7 @@ def test_a_moved_encoder_finds_its_run_by_the_option(run, tmp_path):
     shutil.copytree(run / "encoder", tmp_path / "moved")
     moved = Encoder.load(tmp_path / "moved")
     assert record_of(moved) is None
+
     record = record_of(moved, str(run))
     assert record is not None
     assert record.name == "pets_and-rain"
@@ -325,6 +313,7 @@ def two(copied, tmp_path):
         r"^\[encoder\](.|\n(?!\[(?!encoder)))*", text, re.MULTILINE
     )
     assert encoder_tables is not None
+
     one = encoder_tables[0]
     twice = ""
     for name in ("en", "zh"):
@@ -420,6 +409,7 @@ def test_every_entry_of_the_bibliography_is_whole():
     keys = re.findall(r"^@\w+\{(.+),$", text, re.MULTILINE)
     assert len(keys) > 20
     assert len(set(keys)) == len(keys)
+
     for entry in bibliography(part(*keys)):
         opened = entry.count("{")
         assert opened == entry.count("}"), entry

@@ -173,6 +173,7 @@ def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
     table = {**tables["opt"], "pooler": {"use": "last"}, "max_length": 40}
     encoder = build_encoder({**table, "head": head})
     assert encoder.width == encoder.backbone.width // 4
+
     texts = within(encoder, TEXTS)
     assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
 
@@ -187,6 +188,7 @@ def test_vectors_under_a_prompt_before_the_text_are_the_encoders(
     texts = [text for text in within(encoder, TEXTS) if text == text.rstrip()]
     assert len(texts) > len(SENTENCES)
     assert apart_when_exported(encoder, tmp_path, texts) < CLOSE
+
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert apart(again.encode(texts), encoder.encode(texts)) < CLOSE
 
@@ -218,6 +220,7 @@ def test_adapters_are_merged(build_encoder, tables, tiny_opt_prompt, tmp_path):
     texts = within(encoder, TEXTS)
     folder = export(encoder, tmp_path / "folder")
     assert not list(folder.rglob("adapter*"))
+
     expected = encoder.encode(texts)
     assert apart(vectors_of(folder, texts), expected) < CLOSE
     assert apart(Encoder.load(tiny_opt_prompt).encode(texts), expected) > 100 * CLOSE
@@ -298,38 +301,31 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert, tmp_path):
         export(encoder, tmp_path / "folder")
 
 
-def test_a_model_with_code_of_its_own_is_refused(tiny_bert, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"auto_map": {"AutoModel": "mine.Model"}}, "comes with code of its own"),
+        ({"model_type": None}, "does not save its model as transformers"),
+    ],
+)
+def test_a_model_that_transformers_does_not_load_is_refused(
+    changes, message, tiny_bert, tmp_path, monkeypatch
+):
     encoder = Encoder.load(tiny_bert)
 
-    def save_with_code(encoder, path):
+    def save_changed(encoder, path):
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
-        config = json.loads(file.read_text("utf-8"))
-        config["auto_map"] = {"AutoModel": "mine.Model"}
+        config = json.loads(file.read_text("utf-8")) | changes
+        if config["model_type"] is None:
+            del config["model_type"]
         file.write_text(json.dumps(config), "utf-8")
 
     monkeypatch.setattr(
         "sentbed_interop._torch.sentence_transformers_folder.save_merged",
-        save_with_code,
+        save_changed,
     )
-    with pytest.raises(ModelError, match="comes with code of its own"):
-        export(encoder, tmp_path / "folder")
-
-
-def test_a_backbone_that_saves_a_module_of_its_own_is_refused(
-    tiny_bert, tmp_path, monkeypatch
-):
-    encoder = Encoder.load(tiny_bert)
-
-    def save_without_config(encoder, path):
-        save_merged(encoder, path)
-        (path / "backbone" / "config.json").unlink()
-
-    monkeypatch.setattr(
-        "sentbed_interop._torch.sentence_transformers_folder.save_merged",
-        save_without_config,
-    )
-    with pytest.raises(ModelError, match="does not save its model as transformers"):
+    with pytest.raises(ModelError, match=message):
         export(encoder, tmp_path / "folder")
 
 
@@ -349,6 +345,7 @@ def test_a_static_encoder_becomes_a_table_and_comes_back(build_encoder, head, tm
     table = {"backbone": RANDOM, "pooler": {"use": "mean"}, "max_length": 20}
     encoder = build_encoder({**table, "head": head})
     assert apart_when_exported(encoder, tmp_path, TEXTS) < CLOSE
+
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.backbone.name == "static"
     assert again.recipe.max_length == 20

@@ -8,38 +8,12 @@ import attrs
 import pytest
 from sentbed.protocols import ExpectedRow
 from sentbed_report.formatting import (
-    chance,
     duration,
     expected_digits,
     expected_verdict,
-    number,
-    signed,
 )
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_report.study_page.published_section import met_line
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1.005, "1.00"),
-        (-2.5, "−2.50"),
-        (-0.001, "0.00"),
-        (None, "–"),
-        (math.nan, "undefined"),
-        (math.inf, "not finite"),
-    ],
-)
-def test_a_number_has_fixed_decimals(value, text):
-    assert number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.0, "+1.00"), (-1.0, "−1.00"), (0.001, "±0.00"), (-0.001, "±0.00"), (None, "–")],
-)
-def test_a_difference_has_its_sign(value, text):
-    assert signed(value) == text
 
 
 @pytest.mark.parametrize(
@@ -48,14 +22,6 @@ def test_a_difference_has_its_sign(value, text):
 )
 def test_a_duration_has_two_units(seconds, text):
     assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("p_value", "text"),
-    [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")],
-)
-def test_a_small_p_value_has_a_sign(p_value, text):
-    assert chance(p_value) == text
 
 
 @pytest.mark.parametrize(

@@ -1,176 +1,129 @@
+"""Cost of runs: in the report, as columns of a study, and in the time of all runs."""
+
 from __future__ import annotations
 
 import json
-from importlib.metadata import distribution
 
+import attrs
 import pytest
-from sentbed import RunError, hookimpl, load_recipe, resume, run
-from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Run
-from sentbed_report.run_cost import RunCost, recorded_cost
-from sentbed_report.run_cost_recorder import RunCostRecorder
-from toy_plugin import RECIPE, Pull, quicken
+from sentbed.protocols import ReportData, Run
+from sentbed.tools import record_json
+from sentbed_report.figures.study_figures import study_figures
+from sentbed_report.run_cost_recorder import RunCostRecorder, cost_scores
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.study_data import AxisInfo, with_runs
+from sentbed_report.study_page.runs_section import summary_line, total_seconds
 
-CHECKPOINTS = f"{RECIPE}\n[checkpoint]\nevery = 2\n"
-STEP_SECONDS = 3.0
-"""Processor time of a step by the clock of `Steps`."""
-
-
-@pytest.fixture
-def plugins(toy_points):
-    """The toy plugin, core's trackers and this distribution."""
-    points = distribution("sentbed-report").entry_points.select(group="sentbed")
-    return load_plugins(dict.fromkeys([*toy_points, *points]))
+FACTS = {
+    "engine": {"memory_gib": 80.0, "processes": 2},
+    "counters": {"device_memory_gib": 2.0},
+    "trained_tokens": 4000,
+    "parameters": {"en": (1_000_000, 200_000), "zh": (500_000, 0)},
+}
 
 
-@pytest.fixture
-def load(put, plugins, monkeypatch):
-    quicken(monkeypatch)
-    return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
+def recorded(facts, tmp_path):
+    """Return the `report.json` of a run of 10 seconds with these facts."""
+    sections = RunCostRecorder().report_sections(Run("r", tmp_path, None, facts))
+    started = "2026-01-01T00:00:00+00:00"
+    data = ReportData("r", "finished", None, started, 10.0, "", {}, sections=sections)
+    return json.loads(record_json(data))
 
 
-class Steps:
-    """Counts steps, also those that are taken again; Ctrl-C at the `stop`-th one."""
+def added_costs(data, record):
+    """Return a study whose runs have the costs of this record."""
 
-    required = True
+    def with_costs(run):
+        costs = tuple(cost_scores(record, run.scores))
+        return attrs.evolve(run, costs=costs)
 
-    def __init__(self):
-        self.stop = 0
-        self.steps = 0
-
-    @hookimpl(tryfirst=True)
-    def step_finished(self):
-        self.steps += 1
-        if self.steps == self.stop:
-            raise KeyboardInterrupt
-
-
-@pytest.fixture
-def steps(plugins, monkeypatch):
-    """Processor time that goes on by `STEP_SECONDS` a step."""
-    steps = Steps()
-    plugins.manager.register(steps)
-    monkeypatch.setattr(
-        "sentbed_report.run_cost_recorder.processor_seconds",
-        lambda: STEP_SECONDS * steps.steps,
-    )
-    return steps
-
-
-def cost_of(directory):
-    cost = recorded_cost(json.loads((directory / "report.json").read_text()))
-    assert cost is not None
-    return cost
-
-
-def tokens_of(recipe):
-    """Tokens of all rows in all epochs: one for the beginning, and one a character."""
-    (stage,) = recipe.stage
-    data = stage.data.open()
-    lengths = [min(16, 1 + len(text)) for text in data.texts(["anchor", "positive"])]
-    return (stage.epochs or 0) * sum(lengths)
-
-
-def test_a_run_records_what_it_took(load, plugins, tmp_path):
-    recipe = load(RECIPE)
-    run(recipe, tmp_path / "out", plugins)
-    cost = cost_of(tmp_path / "out")
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert 0 < (cost.seconds or 0) <= report["seconds"]
-    assert (cost.processor_seconds or 0) > 0
-    assert cost.tokens == tokens_of(recipe) > 0
-    # The toy's engine counts no parameters and has no device.
-    assert cost.parameters is cost.device_seconds is cost.device_memory is None
-
-
-def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
-    load, plugins, tmp_path, steps
-):
-    recipe = load(CHECKPOINTS)
-    steps.stop = 3
-    with pytest.raises(KeyboardInterrupt):
-        run(recipe, tmp_path / "out", plugins)
-    stopped = cost_of(tmp_path / "out")
-    assert stopped.processor_seconds == 3 * STEP_SECONDS
-    resume(tmp_path / "out", recipe, plugins)
-    whole = cost_of(tmp_path / "out")
-    # Six steps, of which the third one was taken twice.
-    assert steps.steps == 7
-    assert whole.processor_seconds == 6 * STEP_SECONDS
-    assert whole.tokens == tokens_of(recipe) > (stopped.tokens or 0) > 0
-    assert (whole.seconds or 0) > 0
-
-
-def test_a_second_run_in_the_process_begins_at_zero(load, plugins, tmp_path, steps):
-    recipe = load(RECIPE)
-    for name in ("first", "second"):
-        run(recipe, tmp_path / name, plugins)
-        cost = cost_of(tmp_path / name)
-        assert (cost.processor_seconds, cost.tokens) == (
-            6 * STEP_SECONDS,
-            tokens_of(recipe),
-        )
-
-
-def test_a_run_that_failed_records_what_it_took_until_then(
-    load, plugins, tmp_path, monkeypatch
-):
-    def broken(*_):
-        raise RunError("out of paper")
-
-    monkeypatch.setattr(Pull, "build", broken)
-    with pytest.raises(RunError, match="paper"):
-        run(load(RECIPE), tmp_path / "out", plugins)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["status"] == "failed"
-    cost = cost_of(tmp_path / "out")
-    assert cost.tokens == 0
-    assert (cost.seconds or 0) > 0
-
-
-class Doomed:
-    """A plugin without which no run can be, and which fails before the others hear of the run."""
-
-    required = True
-
-    @hookimpl(tryfirst=True)
-    def run_started(self):
-        raise RunError("no room")
-
-
-@pytest.mark.parametrize("after", [0, 1], ids=["the first", "after another"])
-def test_a_run_that_fails_before_it_begins_has_no_cost(load, plugins, tmp_path, after):
-    for number in range(after):
-        run(load(RECIPE), tmp_path / f"before-{number}", plugins)
-
-    plugins.manager.register(Doomed())
-    with pytest.raises(RunError, match="no room"):
-        run(load(RECIPE), tmp_path / "out", plugins)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["status"] == "failed"
-    assert recorded_cost(report) is None
+    return attrs.evolve(data, cells=with_runs(data.cells, with_costs))
 
 
 @pytest.mark.parametrize(
-    ("engine", "seconds"),
+    ("engine", "devices"),
     [
         ({"device": "abacus"}, None),
         ({"platform": "cpu", "devices": 8}, None),
-        ({"platform": "tpu", "devices": 4}, 40.0),
-        ({"memory_gib": 80.0}, 10.0),
-        ({"memory_gib": 80.0, "processes": 2}, 20.0),
+        ({"platform": "tpu", "devices": 4}, 4),
+        ({"memory_gib": 80.0}, 1),
+        ({"memory_gib": 80.0, "processes": 2}, 2),
     ],
 )
-def test_device_seconds_count_every_device_beside_the_processor(
-    engine, seconds, monkeypatch, tmp_path
+def test_devices_are_those_beside_the_processor(engine, devices, tmp_path):
+    record = recorded({**FACTS, "engine": engine}, tmp_path)
+    rows = {row[0]: row[2] for row in record["sections"]["run-cost"]["rows"]}
+    assert rows.get("devices") == devices
+
+
+def test_a_run_of_which_nothing_is_known_has_no_cost(study_of, tmp_path):
+    record = recorded({}, tmp_path)
+    assert not record.get("sections")
+    data = study_of({"a": {1: {"MR": 50.0}}})
+    assert list(cost_scores(record, data.runs[0].scores)) == []
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_costs_are_columns_after_the_scores_and_drawn_where_the_study_asks(
+    study_of, tmp_path, drawn
 ):
-    clock = iter([100.0, 110.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    recorder = RunCostRecorder()
-    counters = {} if seconds is None else {"device_memory_gib": 2.0}
-    started = Run("r", tmp_path, None, {"engine": engine, "counters": counters})
-    recorder.run_started(started)
-    _, state = recorder.tracker_state(started) or ("", {})
-    cost = RunCost(**state)
-    assert cost.device_seconds == seconds
-    assert cost.device_memory == (None if seconds is None else 2048.0)
+    axis = AxisInfo("name", ("a", "b"))
+    cost = "run-seconds" if drawn else ""
+    scores = {"a": {1: {"MR": 50.0}}, "b": {1: {"MR": 52.0}}}
+    data = study_of(scores, (axis,), "a", cost=cost)
+    data = added_costs(data, recorded(FACTS, tmp_path))
+    of_scores, of_costs = summarise(data)
+
+    assert (of_scores.evaluator, of_costs.evaluator) == ("transfer", "run-cost")
+
+    values = {}
+    for column, cell in zip(of_costs.columns, of_costs.rows[0].cells, strict=True):
+        assert not column.ranked
+        values[column.task] = cell.value
+
+    assert values == {
+        "run-seconds": 10.0,
+        "run-devices": 2,
+        "run-device-memory": 2048.0,
+        "run-tokens": 4000,
+        "run-parameters": 1.5,
+    }
+    assert ("cost" in study_figures(data, summarise(data))) is drawn
+
+
+def test_an_encoder_before_training_has_no_cost(study_of, tmp_path):
+    data = study_of({"a": {1: {"MR": 50.0}}})
+    (score,) = data.runs[0].scores
+    before = attrs.evolve(score, encoder="en@start")
+    assert list(cost_scores(recorded(FACTS, tmp_path), [before])) == []
+
+
+def test_the_page_counts_a_run_of_two_cells_once(study_of, tmp_path):
+    data = study_of({"a": {1: {"MR": 50.0}}, "b": {1: {"MR": 50.0}}})
+
+    def in_one_directory(run):
+        return attrs.evolve(run, seconds=2.5, directory=tmp_path)
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, in_one_directory))
+
+    assert summary_line(data).endswith(" 2.5 s of runs.")
+
+
+def test_shared_stages_count_once_in_the_time_of_a_study(study_of):
+    own = {"a": 1.0, "b": 2.0, "c": 4.0}
+    shared = {
+        "a": {"pairs-1": 100.0, "tune-2": 10.0},
+        "b": {"pairs-1": 100.0, "tune-2": 10.0},
+        "c": {"pairs-1": 100.0},
+    }
+    data = study_of({name: {1: {"MR": 50.0}} for name in own})
+
+    def with_seconds(run):
+        of_stages = shared[run.cell]
+        seconds = own[run.cell] + sum(of_stages.values())
+        record = {"manifest": {"shared_seconds": of_stages}}
+        return attrs.evolve(run, seconds=seconds, record=record)
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, with_seconds))
+
+    assert total_seconds(data) == 100 + 10 + 1 + 2 + 4

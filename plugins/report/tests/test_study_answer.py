@@ -162,6 +162,16 @@ def test_while_runs_are_open_nothing_is_claimed_about_the_best(study_of, begun):
         assert {tone for _, tone, _ in results(data)} == {""}
 
 
+def test_while_fresh_seeds_of_the_best_cell_run_it_is_not_named(study_of):
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    first, mean, last = data.cells
+    fresh = attrs.evolve(mean.runs[0], seed=9, status="running", scores=())
+    mean = attrs.evolve(mean, confirmation=(fresh,))
+    lines = answers(attrs.evolve(data, cells=(first, mean, last)))
+
+    assert lines == {"Warnings": ["the best cell is named when all runs have ended"]}
+
+
 def test_one_cell_has_nothing_to_be_compared_with(study_of):
     data = study_of(around({"mean": 80.0}), [POOLER], "mean", items=True)
     lines = answers(data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import attrs
 import pandas
 import pytest
 from sentbed_report.study.build_summary_tables import summarise
@@ -12,7 +11,6 @@ from sentbed_report.study.exports import to_json, write_exports
 from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
-from toy_study import with_added
 
 NUMBERS = {
     "first": {1: {"MR": 50.0, "CR": 60.0}, 2: {"MR": 51.0, "CR": 61.0}},
@@ -92,24 +90,6 @@ def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path, stu
         "transfer-p-a_b-2",
     }
     assert "CR (../x)" in (tmp_path / "tables" / "transfer-p.tex").read_text()
-
-
-def test_numbered_names_take_no_other_tables_place(tmp_path, study_of):
-    numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
-    data = study_of(numbers)
-
-    def named(run):
-        score = attrs.evolve(run.scores[0], protocol={"encoder": {}, "evaluator": {}})
-        return [
-            attrs.evolve(score, evaluator=evaluator)
-            for evaluator in ("transfer-p-2", "SCORES")
-        ]
-
-    write_exports(tmp_path, with_added(data, named, "b"))
-    names = {path.stem for path in (tmp_path / "tables").glob("*.tex")}
-
-    assert names == {"transfer-p", "transfer-p-2", "transfer-p-2-2", "SCORES-2"}
-    assert (tmp_path / "tables" / "scores.csv").read_text().startswith("cell,")
 
 
 def test_a_label_that_begins_a_formula_stays_text(tmp_path, study_of):

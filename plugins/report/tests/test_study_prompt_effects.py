@@ -108,7 +108,7 @@ def test_what_is_unknown_is_no_source(seeds, sources):
 
     assert sum(std is not None for std in stds) == len(sources)
 
-    has_power = power_section(data, tables) is not None
+    has_power = power_section(tables) is not None
 
     assert has_power == ("seeds" in sources)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 
@@ -14,12 +12,11 @@ from sentbed_report.statistics.difference import Difference, Judged, Source
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.tables.column import AVERAGE, Column, heading_of
-from sentbed_report.tables.comma_separated import to_csv
+from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.html import to_html
 from sentbed_report.tables.latex import to_latex
-from sentbed_report.tables.markdown import escape, fenced, to_markdown
+from sentbed_report.tables.markdown import fenced, to_markdown
 from sentbed_report.tables.table import Header, Link, Row, Table
 from sentbed_report.tables.terminal import to_text
 
@@ -106,7 +103,10 @@ def test_readers_see_each_quantity(estimate, expected):
     ("form", "value", "expected"),
     [
         ("number", -1.234, "−1.23"),
+        ("number", -0.001, "0.00"),
+        ("number", math.inf, "not finite"),
         ("signed", 1.0, "+1.00"),
+        ("signed", -0.001, "±0.00"),
         ("count", 12000.0, "12,000"),
         ("p-value", 0.0001, "< 0.001"),
     ],
@@ -114,20 +114,6 @@ def test_readers_see_each_quantity(estimate, expected):
 def test_a_column_prints_its_numbers_in_its_form(form, value, expected):
     assert Column("x", form=form).text(value) == expected
     assert Column("x", form=form).text(None) == "–"
-
-
-@pytest.mark.parametrize(
-    ("column", "several_metrics", "expected"),
-    [
-        (Column("MR", "f1"), False, "MR"),
-        (Column("MR", "f1"), True, "MR (f1)"),
-        (Column(AVERAGE, "f1", part="2 of 4"), True, "Avg (2 of 4)"),
-    ],
-)
-def test_a_heading_has_the_metric_where_columns_differ_in_it(
-    column, several_metrics, expected
-):
-    assert heading_of(column, several_metrics) == expected
 
 
 def test_text_stands_in_columns_with_the_best_starred(results):
@@ -154,18 +140,6 @@ def test_markdown_keeps_its_columns_whatever_a_label_says(results):
     links = to_markdown(table_of_cells(Link("done", "a b.html"), None))
 
     assert "| a | [done](<a b.html>) | – |" in links
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a_b _c_", r"a_b \_c\_"),
-        ("[x](y) `z` **b** ~~d~~", r"\[x\](y) \`z\` \*\*b\*\* \~\~d\~\~"),
-        ("two\nlines | $x$ &lt; #1", r"two lines \| \$x\$ \&lt; \#1"),
-    ],
-)
-def test_nothing_that_is_typed_is_markdown(text, expected):
-    assert escape(text) == expected
 
 
 def test_a_fence_is_longer_than_any_in_its_text():
@@ -259,44 +233,3 @@ def test_nothing_that_is_typed_is_latex(results, label):
     check_latex(latex)
 
     assert {len(cells) for cells in cells_of_latex(latex)} == {7}
-
-
-def test_csv_has_a_line_a_number_with_its_quantities(results):
-    reference = Row(("BERT", "", "", ""), (Estimate(value=2.0),) * 3, is_reference=True)
-    tables = [
-        attrs.evolve(results, name="one"),
-        attrs.evolve(results, name="two", rows=(*results.rows, reference)),
-    ]
-    lines = list(csv.DictReader(io.StringIO(to_csv(tables))))
-
-    assert [line["table"] for line in lines] == ["one"] * 9 + ["two"] * 12
-    assert [line["task"] for line in lines[:3]] == ["MR", "CR", AVERAGE]
-
-    first, mean = lines[0], lines[3]
-
-    assert [first[name] for name in ("cell", "encoder", "status", "pooler")] == [
-        *("first", "en", "finished", "first"),
-    ]
-    assert (first["mean"], first["seeds"], first["corrected p"]) == ("50.5", "2", "")
-    assert float(mean["std"]) == pytest.approx(math.sqrt(2))
-    assert float(mean["difference"]) == 30.5
-    assert 0 < float(mean["corrected p"]) < 0.05
-    assert (mean["published"], first["published"]) == ("81.05", "")
-    assert lines[-1]["mean"] == "2.0"
-    assert {line["place"] for line in lines} == {"1", "2", ""}
-
-
-@pytest.mark.parametrize("name", ["rank", "place", "equal within"])
-def test_an_axis_with_the_name_of_a_quantity_has_a_column_of_its_own(study_of, name):
-    axis = AxisInfo(name, tuple(NUMBERS))
-    (summary,) = summarise(study_of(NUMBERS, [axis], baseline="first"))
-    lines = list(csv.DictReader(io.StringIO(to_csv([summary.table]))))
-
-    assert [line[f"axis {name}"] for line in lines[:4]] == ["first"] * 3 + ["mean"]
-
-
-def test_a_csv_line_ends_in_no_label(results):
-    row = attrs.evolve(results.rows[0], headers=("a\rb", "", "", ""))
-    table = attrs.evolve(results, rows=(row,))
-    lines = list(csv.DictReader(io.StringIO(to_csv([table]), newline="")))
-    assert [line["cell"] for line in lines] == ["a\nb"] * 3

@@ -72,12 +72,15 @@ def test_a_search_tries_cells_one_after_another_and_runs_none_of_them_again(
     put, tmp_path
 ):
     pytest.importorskip("optuna")
-    recipe = put("study.toml", recipe_with("trials = 8"))
+    recipe = put("study.toml", recipe_with('trials = 8\nkeep = "all"'))
     assert invoke("check", recipe).exit_code == 0
     cells, lines = cells_after_run(recipe, tmp_path / "out")
     assert 1 < len(cells) < 6
     assert "then: up to 8 cells by Optuna" in lines
     assert lines.count("the next cell is ") == len(cells) - 1
+    # Cells with one noise have their first stage in common, also where they are tried one after another.
+    noises = {cell.partition(", ")[2] for cell in cells}
+    assert len(list((tmp_path / "out" / "shared").iterdir())) == 2 * len(noises)
     again, lines = cells_after_run(recipe, tmp_path / "out")
     assert again == cells
     assert "nothing was left to run" in lines

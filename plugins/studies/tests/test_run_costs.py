@@ -51,8 +51,11 @@ def test_a_run_costs_its_shared_stages_too_also_where_it_was_stopped_after_them(
     for name in ("alone", "whole", "stopped"):
         tokens[name] = []
         for run in read_data(tmp_path / name).runs:
-            assert run.cost.seconds > 0
-            tokens[name].append(run.cost.tokens)
+            costs = {}
+            for score in run.costs:
+                costs[score.task] = score.value
+            assert costs["run-seconds"] > 0
+            tokens[name].append(costs["run-tokens"])
 
     assert len(tokens["alone"]) == 4
     assert tokens["alone"][0] > 0

@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from itertools import permutations
 from typing import ClassVar
 
 import attrs
@@ -14,12 +12,10 @@ import numpy as np
 import pytest
 import toy_plugin
 from click.testing import CliRunner
-from damage import damages
-from hypothesis import HealthCheck, given, settings
-from sentbed import Encoder, PluginError, RunError, build_encoder
+from sentbed import Encoder, RunError, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.load import load_recipe
-from sentbed._run.runner import resume, run
+from sentbed._run.runner import run
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -35,7 +31,6 @@ from sentbed_workbench.vector_cache import (
     HEADER_SIZE,
     SEGMENT,
     VectorCache,
-    list_digest,
 )
 from toy_plugin import (
     RECIPE,
@@ -380,83 +375,17 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
 # --- damage, full disks, size ------------------------------------------------------------------------------
 
 
-@given(damage=damages())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_changes_a_stored_vector(damage, store, calls):
-    before = kept(store, ["a", "b"])
+@pytest.mark.parametrize("content", [b"", b"no array", b"cut"])
+def test_a_damaged_file_is_encoded_and_written_again(content, store, calls):
+    kept(store, ["a", "b"])
     (path,) = segments(store)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    is_intact = path.read_bytes() == whole
-
-    calls_before = len(calls)
-    after = kept(store, ["a", "b"])
-    was_read = len(calls) == calls_before
-    assert was_read == is_intact
-    assert np.array_equal(after, before) == is_intact
-
-    calls_before = len(calls)
+    if content == b"cut":
+        content = path.read_bytes()[:-2]
+    path.write_bytes(content)
     again = kept(store, ["a", "b"])
-    np.testing.assert_array_equal(again, after)
-    assert len(calls) == calls_before
-
-    (path,) = segments(store)
-    assert path.stat().st_size == len(whole)
-
-
-def test_files_that_were_exchanged_are_encoded_again(store, calls):
-    spaces = "first", "second"
-    lists = ["a", "b"], ["c", "d"]
-    pairs = [(space, texts) for space in spaces for texts in lists]
-    expected = [kept(store, texts, space) for space, texts in pairs]
-    files = [store.path(space, list_digest(texts)) for space, texts in pairs]
-    contents = [file.read_bytes() for file in files]
-
-    for order in permutations(range(len(files))):
-        for file, place in zip(files, order, strict=True):
-            file.write_bytes(contents[place])
-
-        calls_before = len(calls)
-        exchanged = 0
-        for index, place in enumerate(order):
-            space, texts = pairs[index]
-            rows = kept(store, texts, space)
-            is_in_place = place == index
-            assert np.array_equal(rows, expected[index]) == is_in_place
-            if not is_in_place:
-                exchanged += 1
-
-        assert len(calls) - calls_before == exchanged
-
-
-def test_a_damaged_file_is_removed_even_where_nothing_is_written(store):
-    kept(store, ["a", "b"])
-    (path,) = segments(store)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-2])
-
-    store.limit = 0
-    kept(store, ["a", "b"])
-    assert segments(store) == []
-
-
-def test_what_a_killed_writer_left_is_no_vector_and_goes(store, calls):
-    kept(store, ["a"])
-    (path,) = segments(store)
-    old = path.with_name(f".{path.name}.old.tmp")
-    new = path.with_name(f".{path.name}.new.tmp")
-    unfinished = path.read_bytes()[:50]
-    old.write_bytes(unfinished)
-    new.write_bytes(unfinished)
-    path.unlink()
-    os.utime(old, (0, 0))
-
-    fresh = VectorCache(store.root)
-    kept(fresh, ["a"])
     assert len(calls) == 2
-    assert not old.exists()
-    # It may be one that is being written.
-    assert new.exists()
+    np.testing.assert_array_equal(kept(store, ["a", "b"]), again)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("fault", ["full", "a file is there"])
@@ -487,7 +416,7 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
 
 
 def test_what_was_used_least_recently_goes_first(store):
-    size = vectors._HEADER.size + 12
+    size = HEADER_SIZE + 12
     store.limit = 3 * size
     for number, text in enumerate("abc"):
         kept(store, [text])
@@ -510,25 +439,9 @@ def test_what_was_used_least_recently_goes_first(store):
     assert store.taken == taken + 3
 
 
-def test_a_space_that_is_not_used_goes_for_one_that_is(store):
-    other = "old"
-    for text in "ab":
-        kept(store, [text], other)
-    for path in segments(store):
-        os.utime(path, (1, 1))
-
-    size = vectors._HEADER.size + 12
-    smaller = VectorCache(store.root, limit=2 * size)
-    for text in "ab":
-        kept(smaller, [text])
-
-    names = {path.parent.name for path in segments(store)}
-    assert names == {SPACE}
-
-
 def test_an_evaluation_larger_than_the_limit_works(encoder, store):
     expected = value_of(encoder, None)
-    for limit in (0, 50, 130):
+    for limit in (0, 130, 300):
         store.limit = limit
         assert value_of(encoder, store) == expected
 
@@ -581,10 +494,8 @@ print(store.taken + store.encoded)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [10**9, 8000], ids=["roomy", "evicting"])
-def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
-    size, tmp_path
-):
+def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(tmp_path):
+    size = 8000
     command = [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(size)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = []
@@ -606,32 +517,6 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
     store = VectorCache(tmp_path / "vectors", limit=size)
     sizes = [state.st_size for _, state in store.segments()]
     assert sum(sizes) <= size
-    if size == 10**9:
-        assert sum(sizes) == len(sizes) * HEADER_SIZE + 40 * 20 * 8 * 4
-
-
-def test_threads_share_a_store(store):
-    def encode(texts):
-        return np.array([[float(text)] * 3 for text in texts], np.float32)
-
-    wrong = []
-
-    def work():
-        for number in range(60):
-            text = str(number % 15)
-            rows = store.encode(SPACE, [text], encode, 3)
-            if rows.tolist() != [[float(text)] * 3]:
-                wrong.append(text)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert wrong == []
-    assert store.taken + store.encoded == 240
-    assert 15 <= store.encoded <= 60
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -691,20 +576,6 @@ def test_validation_and_watch_use_no_store(recipe_of, plugins, tmp_path):
     assert segments(VectorCache()) == []
 
 
-def test_a_run_may_go_on_without_its_cache(recipe_of, plugins, tmp_path):
-    directory = tmp_path / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
-        patch.setattr(toy_plugin.Recorder, "required", True, raising=False)
-        with pytest.raises(PluginError, match="scores_ready"):
-            run(recipe_of(), directory, plugins)
-
-    without_cache = recipe_of(RECIPE, "run.cache=false")
-    resume(directory, without_cache, plugins)
-    resolved = (directory / "resolved.toml").read_text()
-    assert "cache = false" in resolved
-
-
 # --- the command line --------------------------------------------------------------------------------------
 
 
@@ -730,18 +601,6 @@ def test_evaluate_uses_the_store_unless_told_not_to(saved):
     assert len(segments(VectorCache())) > 0
 
 
-def test_run_without_cache_keeps_nothing(installed_toy, tmp_path):
-    recipe = tmp_path / "r.toml"
-    recipe.write_text(RECIPE)
-    directory = tmp_path / "run"
-    result = invoke("run", recipe, "--no-cache", "--out", directory)
-    assert result.exit_code == 0, result.output
-    assert segments(VectorCache()) == []
-
-    resolved = (directory / "resolved.toml").read_text()
-    assert "cache = false" in resolved
-
-
 def test_info_says_place_size_and_limit_and_clear_removes_vectors_alone(monkeypatch):
     monkeypatch.setenv("SENTBED_CACHE_GB", "2.5")
     store = VectorCache()
@@ -758,7 +617,8 @@ def test_info_says_place_size_and_limit_and_clear_removes_vectors_alone(monkeypa
 
     clear = invoke("cache", "clear")
     assert clear.exit_code == 0
-    assert list(store.root.iterdir()) == [foreign]
+    assert segments(store) == []
+    assert foreign.exists()
 
 
 def test_a_limit_that_is_no_size_ends_a_run_before_anything_is_built(

@@ -18,7 +18,7 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import files_of, training_on_test_data
+from sentbed._recipe.data_overlap import training_on_test_data
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -339,9 +339,6 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     if problems:
         raise RecipeError(problems)
 
-    choosing = {digest(file) for file in _files_that_choose(recipe)}
-    context.facts["chosen_on"] = sorted(choosing)
-
     if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
         for warning in (*untrained_layers(context.recipe), *remarks):
@@ -350,15 +347,6 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     for stage in recipe.stage[context.first_stage :]:
         require_data(stage)
     context.store = _store(context)
-
-
-def _files_that_choose(recipe: Recipe) -> set[Path]:
-    """Return the files by whose scores weights are chosen; they are no test data."""
-    files: set[Path] = set()
-    for stage in recipe.stage:
-        if stage.validate is not None and stage.validate.chooses:
-            files.update(files_of(stage.validate.evaluator))
-    return {file for file in files if file.is_file()}
 
 
 @contextmanager

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Schedule,
         Similarity,
         StagePlace,
+        Start,
         Tracker,
         cut_into_batches,
         inner_parts,

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -844,6 +852,11 @@ class Importer(Component):
         return ()
 
 
+Start: TypeAlias = Callable[[int | None], Callable[[Any], Any]]
+"""Function that a worker of an executor calls before its first task, with the number of threads that it may use
+(None: no limit). It loads what all tasks need, and returns the function `task -> result`."""
+
+
 class Executor(Component):
     """Runs the tasks of a long job, on this machine or others.
 
@@ -853,11 +866,25 @@ class Executor(Component):
     __slots__ = ()
 
     @abstractmethod
-    def build(self, say: Callable[[str], Any]) -> Any:
-        """Return a `sentbed_common.TaskPool`, which calls `say` with messages about workers that died.
+    def run(
+        self,
+        start: Start,
+        tasks: Sequence[Any],
+        say: Callable[[str], object] = print,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with its result, in order of completion.
+
+        Args:
+            start: Called once per worker.
+            tasks: Tasks to run. Tasks, results and `start` are pickled.
+            say: Called with a line about each worker that died.
+
+        A worker that dies costs its task one more try. The result of a task whose workers have all died is a
+        `RunError`, which is yielded. An exception of the function is raised here, and ends all tasks. Workers end
+        when the generator is closed: use `contextlib.closing`.
 
         Raises:
-            RuntimeUnavailableError: if a package is missing, or no cluster responds.
+            RuntimeUnavailableError: if this machine or the cluster has no place for the workers.
         """
 
 

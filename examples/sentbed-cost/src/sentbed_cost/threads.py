@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import Executor
-from sentbed_common import OnDeath, Start, TaskPool
+from sentbed.protocols import Executor, Start
 
 
 @attrs.frozen
@@ -21,22 +20,13 @@ class Threads(Executor):
     workers: int = attrs.field(default=1, validator=ge(1))
     """Number of tasks at a time."""
 
-    def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the pool; threads start with its first task."""
-        return _Pool(self.workers)
-
-
-@attrs.frozen
-class _Pool:
-    workers: int
-
     def run(
         self,
-        start: Start[Any, Any],
+        start: Start,
         tasks: Sequence[Any],
-        on_death: OnDeath[Any, Any] | None = None,
+        say: Callable[[str], object] = print,
     ) -> Generator[tuple[Any, Any], None, None]:
-        """Yield each task with its result, as they are done; a thread that died is an exception of its task."""
+        """Yield each task with its result, as they are done."""
         if not tasks:
             return
         function = start(None)

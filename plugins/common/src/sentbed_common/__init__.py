@@ -73,11 +73,6 @@ if TYPE_CHECKING:
         suffix_of,
         table_rows,
     )
-    from sentbed_common.task_pool import (
-        OnDeath,
-        Start,
-        TaskPool,
-    )
     from sentbed_common.tensor_files import read_tensors, weight_files
     from sentbed_common.text_files import open_text, readable
     from sentbed_common.text_pair_similarities import (

@@ -63,6 +63,7 @@ def item_groups(items: Items) -> list[ItemGroup]:
             columns = (x, y)
 
         groups.append(ItemGroup(indices, share, columns))
+
     return groups
 
 
@@ -110,6 +111,7 @@ def score_range(items: Items) -> tuple[float, float]:
 
     # The scale may be negative.
     ends = (items.scale * low, items.scale * high)
+
     return min(ends), max(ends)
 
 
@@ -148,6 +150,7 @@ def _spearman(x: Floats, y: Floats) -> Result:
     of_product -= _centred_ranks(y, rx)
     of_x = rx * rx - 2 * _centred_ranks(x, rx)
     of_y = ry * ry - 2 * _centred_ranks(y, ry)
+
     return _correlation(
         rx,
         ry,
@@ -168,6 +171,7 @@ def _matthews(x: Floats, y: Floats) -> Result:
     of_product = gold * predicted
     of_x = gold * gold
     of_y = predicted * predicted
+
     return _correlation(
         gold,
         predicted,
@@ -212,6 +216,7 @@ def _correlation(
     correlation = product / scale
     change_of_squares = of_x / square_x + of_y / square_y
     influences = of_product / scale - correlation / 2 * change_of_squares
+
     return float(correlation), influences
 
 
@@ -228,6 +233,7 @@ def _f1(x: Floats, y: Floats) -> Result:
 
     f1 = 2 * in_both.sum() / total
     influences = (2 * in_both - f1 * in_either) / total
+
     return float(f1), influences
 
 
@@ -257,6 +263,7 @@ def _average_precision(x: Floats, y: Floats) -> Result:
     gain -= score
     cost = _sums_from_each_on(share * precision)
     influences = positive * gain[value_of_item] - cost[value_of_item]
+
     return float(score), influences / total
 
 
@@ -290,6 +297,7 @@ def _centred_ranks(values: Floats, weights: Floats | None = None) -> Floats:
     lower = cumulative - weight_of_value
     higher = cumulative[-1] - cumulative
     ranks: Floats = (lower - higher) / 2
+
     return ranks[value_of_item]
 
 

@@ -101,6 +101,7 @@ def nearest(
     for query, of_query in enumerate(places):
         neighbours.places[query, : len(of_query)] = of_query
         neighbours.similarities[query, : len(of_query)] = products[query]
+
     return neighbours
 
 
@@ -112,6 +113,7 @@ def _highest(values: Vectors, places: Places, count: int) -> Places:
     limit = np.partition(of_places, -count)[-count]
     better = places[of_places > limit]
     equal = places[of_places == limit]
+
     return np.concatenate([better, equal[: count - len(better)]])
 
 

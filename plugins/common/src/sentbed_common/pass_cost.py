@@ -114,6 +114,7 @@ class _CostCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
             # Views and results in place have the storage of an argument.
             if key not in arguments and key not in self.storages:
                 self._add_storage(tensor, key)
+
         return result
 
     def _add_storage(self, tensor: torch.Tensor, key: int) -> None:

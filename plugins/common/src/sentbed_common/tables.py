@@ -58,6 +58,10 @@ class TableLayout:
     """Split of a data set of the hub."""
     revision: str | None = None
     """Branch, tag or commit of a data set or a file of the hub."""
+    further_fields: bool = False
+    """Whether rows of a file without a header may have more fields than the first, as some of STS-B's."""
+    skip_short_rows: bool = False
+    """Whether lines with fewer fields than the header are left out, such as those of texts with a line end."""
 
 
 PLAIN = TableLayout()
@@ -284,9 +288,12 @@ def _separated_rows(
     separator: str,
 ) -> Iterator[Row]:
     """Return the rows of a text file, with the parts of a line between separators as fields."""
-    lines = text_lines(path, layout.encoding)
-    rows = ((number, line.split(separator)) for number, line in lines)
-    return _selected(rows, columns, layout, path)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for number, line in text_lines(path, layout.encoding):
+            yield number, line.split(separator)
+
+    return _selected(rows(), columns, layout, path)
 
 
 def _selected(
@@ -316,11 +323,15 @@ def _selected(
     last = max(places)
     blank = None
     for number, fields in rows:
+        if layout.skip_short_rows and len(fields) < width:
+            continue
         if not fields or fields == [""]:
             blank = blank or number
             continue
         if blank is not None:
             raise DataError("the line is blank; remove it", path, blank)
+        if not width and not layout.further_fields:
+            width = max(len(fields), last + 1)
         if len(fields) <= last or (width and len(fields) != width):
             raise DataError(
                 f"the row has {len(fields)} field(s); expected {width or last + 1}; quote a text with a comma in "
@@ -394,7 +405,10 @@ def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of record batches."""
     number = 0
     for batch in batches:
-        values = [batch.column(name).to_pylist() for name in names]
+        values = []
+        for name in names:
+            values.append(batch.column(name).to_pylist())
+
         for row in zip(*values, strict=True):
             number += 1
             yield number, list(row)
@@ -405,30 +419,20 @@ def _hub_rows(
     columns: Sequence[Column],
     layout: TableLayout,
 ) -> Iterator[Row]:
-    """Yield the rows of a data set of the hub, which `datasets` reads."""
+    """Return the rows of a data set of the hub, which `datasets` reads."""
     import datasets
-
-    config = layout.config
-    directory = None
-    if layout.revision == "refs/convert/parquet":
-        # On this branch the hub keeps its conversion to Parquet, with a directory for each configuration.
-        config, directory = None, config
 
     with _hub_errors(location, layout.revision):
         table = datasets.load_dataset(
             _hub_parts(location)[0],
-            name=config,
-            data_dir=directory,
+            name=layout.config,
             split=layout.split,
             revision=layout.revision,
         )
 
     names = find_columns(columns, table.column_names, location)
-    number = 0
-    for batch in table.select_columns(sorted(set(names))).iter(BATCH_ROWS):
-        for row in zip(*(batch[name] for name in names), strict=True):
-            number += 1
-            yield number, list(row)
+    selected = table.select_columns(sorted(set(names))).with_format("arrow")
+    return _numbered(selected.iter(BATCH_ROWS), names)
 
 
 def _hub_parts(location: str) -> tuple[str, str]:

@@ -99,6 +99,7 @@ def cosines(
     norms = np.sqrt(dots(first, first)) * np.sqrt(dots(second, second))
     result = np.zeros(len(first))
     np.divide(dots(first, second), norms, out=result, where=norms > 0)
+
     return result
 
 

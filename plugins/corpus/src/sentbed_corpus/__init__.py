@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentbed_corpus.encoding_request import Request
     from sentbed_corpus.hard_negatives import Mined, MiningRequest, mine_hard_negatives
     from sentbed_corpus.negative_rules import Rules
-    from sentbed_corpus.vector_reader import Vectors, open_vectors
+    from sentbed_corpus.vector_reader import open_vectors
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

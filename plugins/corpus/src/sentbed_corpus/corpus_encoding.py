@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file, read_json, sha256, write_atomic
-from sentbed.protocols import Runtime
+from sentbed.protocols import Executor, Runtime
 from sentbed.tools import (
     Plugins,
     component_of,
@@ -26,8 +26,7 @@ from sentbed.tools import (
     plain,
     saved_recipe,
 )
-from sentbed_common import TaskPool
-from sentbed_jobs.executor_lookup import executor_of
+from sentbed_jobs.local import Local
 
 from sentbed_corpus.component_releases import component_releases
 from sentbed_corpus.encoding_request import Request
@@ -79,7 +78,7 @@ class Shard:
 
 def encode_corpus(
     request: Request,
-    executor: TaskPool | None = None,
+    executor: Executor | None = None,
     *,
     overwrite: bool = False,
     say: Callable[[str], object] = lambda _: None,
@@ -144,9 +143,17 @@ def encode_corpus(
             )
         rows = sum(shard.rows for shard in missing)
         started = time.perf_counter()
-        executor = executor or executor_of("local", {}, plugins, say)
+        executor = executor or Local()
         with bar(rows, "encode") as advance:
-            _encode_shards(missing, encoding, executor, advance, manifest, len(shards))
+            results = executor.run(encoding, missing, say)
+            _encode_shards(
+                results,
+                advance,
+                manifest,
+                output,
+                len(shards),
+                finished,
+            )
 
         seconds = time.perf_counter() - started
 
@@ -283,22 +290,22 @@ def _require_same_request(
 
 
 def _encode_shards(
-    missing: Sequence[Shard],
-    encoding: ShardEncoding,
-    executor: TaskPool,
+    results: Generator[tuple[Shard, Any], None, None],
     advance: Advance,
     manifest: dict[str, Any],
+    output: Path,
     total: int,
+    finished: int,
 ) -> None:
-    """Encode the missing ones of `total` shards; the manifest gets the encoder's protocol with the first.
+    """Encode the shards that are not finished; the manifest gets the encoder's protocol with the first.
 
-    Raises `RunError` if the encoder computes otherwise than before, as `auto` does on another processor.
+    Raises `RunError` if a shard's workers died, or if the encoder computes otherwise than before, as `auto` does
+    on another processor.
     """
-    output = encoding.request.output
-    finished = total - len(missing)
     try:
-        with closing(executor.run(encoding, missing)) as results:
+        with closing(results):
             for shard, protocol in results:
+                _require_protocol(protocol)
                 if manifest["encoder"] is None:
                     manifest["encoder"] = protocol
                     write_atomic(output / MANIFEST, json.dumps(manifest, indent=1))
@@ -312,6 +319,12 @@ def _encode_shards(
                 f"{finished} of {total} shards are finished and stay; the same command does the rest"
             )
         raise
+
+
+def _require_protocol(protocol: dict[str, Any] | RunError) -> None:
+    """Raise the error that an executor yields for a shard whose workers died."""
+    if isinstance(protocol, RunError):
+        raise protocol
 
 
 def _require_same_encoder(

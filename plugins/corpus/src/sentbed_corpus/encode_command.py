@@ -190,8 +190,8 @@ def _encode_corpus(request: Request, options: Mapping[str, Any]) -> None:
     from functools import partial
 
     from sentbed.helpers import Stop
-    from sentbed.tools import load_plugins
-    from sentbed_jobs.executor_lookup import executor_of
+    from sentbed.protocols import Executor
+    from sentbed.tools import component_of
 
     from sentbed_corpus import encode_corpus
     from sentbed_corpus.input_texts import STANDARD_INPUT
@@ -202,19 +202,18 @@ def _encode_corpus(request: Request, options: Mapping[str, Any]) -> None:
             f"standard input can be encoded into a `{FILE_ENDING}` file only: it cannot be read again"
         )
     say = partial(click.echo, err=True)
-    executor_options = {
-        "workers": options["workers"],
-        "cpus": options["cpus_per_worker"],
-        "gpus": options["gpus_per_worker"] or None,
-        "address": options["ray_address"],
-    }
-    workers = executor_of(
-        options["executor_name"], executor_options, load_plugins(), say
-    )
+    table = {"use": options["executor_name"], "workers": options["workers"]}
+    if options["cpus_per_worker"]:
+        table["cpus"] = options["cpus_per_worker"]
+    if options["gpus_per_worker"]:
+        table["gpus"] = options["gpus_per_worker"]
+    if options["ray_address"]:
+        table["address"] = options["ray_address"]
+    executor = component_of(Executor, table, key="executor")
     with Stop(say).listening():
         summary = encode_corpus(
             request,
-            workers,
+            executor,
             overwrite=options["overwrite"],
             say=say,
             bar=bar,

@@ -6,7 +6,8 @@ Texts and vectors are in memory, which serves up to some million texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import attrs
 from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import sha256, write_atomic
-from sentbed.protocols import Dataset, DataSource, EncoderRecipe, Runtime
+from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import (
     Plugins,
     load_plugins,
@@ -88,14 +89,12 @@ class Mined:
 def mine_hard_negatives(
     request: MiningRequest,
     bar: Bar = no_bar,
-    say: Callable[[str], object] = lambda _: None,
 ) -> Mined:
     """Write each row of the data with its hard negatives to `request.output`, and a record beside it.
 
     The candidates are the distinct texts of the positives and of the corpus; with `corpus_only`, those of the
     corpus alone. Equal anchors share their positives and get the same negatives. Neither a positive of the anchor
     nor the anchor's own text is a negative of the anchor. Both files get their names when they are complete.
-    `say` is called with remarks before anything is encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -108,9 +107,6 @@ def mine_hard_negatives(
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     for key in (request.anchor_prompt, request.candidate_prompt):
         require_prompt(recipe, key)
-    remark = _remark_on_similarity(recipe)
-    if remark is not None:
-        say(remark)
     dataset = _open(request.data)
     rows = dataset.rows(range(len(dataset)))
     corpus = _corpus_texts(request)
@@ -132,7 +128,10 @@ def mine_hard_negatives(
         line = dict(zip(columns, row, strict=True))
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
     if not lines:
-        raise DataError(_too_few(request.rules, len(dataset), pairs, selection))
+        raise DataError(
+            f"none of the {len(dataset)} rows has {request.rules.negatives} negative(s) left; loosen the rules, "
+            "raise `range_max`, or add a `--corpus`"
+        )
 
     left_out = len(dataset) - len(lines)
     record = {
@@ -150,7 +149,6 @@ def mine_hard_negatives(
         "anchors": len(pairs.anchors),
         "candidates": pairs.candidates,
         "left_out": {"rows": left_out, "candidates": dict(selection.left_out)},
-        "similarity": _mean_similarities(pairs, selection),
     }
     path = request.output.with_name(request.output.name + RECORD)
     text = json.dumps(record, indent=2, ensure_ascii=False, default=str)
@@ -179,30 +177,6 @@ def _record_of_encoder(
             "instruction": request.instruction,
         },
     }
-
-
-def _mean_similarities(pairs: Pairs, selection: Selection) -> dict[str, float]:
-    """Return two means over the rows with negatives: of the least similar positive's, and of the negatives'."""
-    has_negatives = (selection.places[:, 0] >= 0)[pairs.anchor_of_row]
-    anchors = pairs.anchor_of_row[has_negatives]
-    return {
-        "positive": float(selection.positives[anchors].mean()),
-        "negative": float(selection.similarities[anchors].mean()),
-    }
-
-
-def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
-    """Return a remark if the encoder's similarity is not the cosine; otherwise None.
-
-    Negatives are always mined by the cosine.
-    """
-    similarity = recipe.similarity
-    if similarity is None or similarity.formula == "cosine":
-        return None
-    return (
-        f"negatives are mined by the cosine, but the encoder's similarity is `{similarity.name}`: texts that "
-        "are near by one may be far by the other; margins and scores of the rules are cosines"
-    )
 
 
 def _require_possible(request: MiningRequest) -> None:
@@ -368,7 +342,10 @@ def _search(
     bar: Bar,
 ) -> Selection:
     """Return the negatives of all anchors."""
-    selections = []
+    import numpy as np
+
+    places = []
+    left_out: Counter[str] = Counter()
     candidates = vectors[: pairs.candidates]
     total = len(anchor_vectors)
     with bar(total, "search") as advance:
@@ -381,9 +358,11 @@ def _search(
             )
             positives = _of_anchors(pairs.positives, start, stop)
             least = _least_similarity(queries, vectors, positives)
-            selections.append(rules.select(neighbours, least, start))
+            selection = rules.select(neighbours, least, start)
+            places.append(selection.places)
+            left_out += selection.left_out
             advance(len(queries))
-    return Selection.joined(selections)
+    return Selection(np.concatenate(places), left_out)
 
 
 def _of_anchors(
@@ -435,23 +414,3 @@ def _rows_with_negatives(
         if places[0] >= 0:
             negatives = [pairs.texts[place] for place in places]
             yield (anchor, positive, *negatives)
-
-
-def _too_few(
-    rules: Rules,
-    rows: int,
-    pairs: Pairs,
-    selection: Selection,
-) -> str:
-    """Return the message if no row has enough negatives: how many candidates each rule has left out."""
-    counts = []
-    for rule, number in selection.left_out.items():
-        if number:
-            counts.append(f"`{rule}` {number:,}")
-    left_out = ", ".join(counts) or "no rule"
-    most = min(rules.range_max, pairs.candidates)
-    return (
-        f"none of the {rows} rows has {rules.negatives} negative(s) left; of the {most} nearest of "
-        f"{pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors, {left_out} left out; loosen the "
-        "rules, raise `range_max`, or add a `--corpus`"
-    )

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
-from sentbed.tools import set_option, trust_option
+from sentbed.protocols import DataSource, Runtime
+from sentbed.tools import (
+    Document,
+    apply_overrides,
+    load_plugins,
+    part_of,
+    set_option,
+    trust_option,
+)
 
 
 @click.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
 @click.option(
-    "--data", "source", help="A data source of pairs by name; see `sentbed plugins`."
+    "--data",
+    "source",
+    required=True,
+    help="A data source of pairs by name; see `sentbed plugins`.",
 )
-@click.option(
-    "--recipe",
-    type=click.Path(dir_okay=False),
-    help="Take the data of a stage of this recipe.",
-)
-@click.option("--stage", help="The stage, where the recipe has several.")
-@set_option(
-    "A field of the data, or `runtime.FIELD`; with `--recipe`, a value of the recipe."
-)
+@set_option("A field of the data, or `runtime.FIELD`.")
 @click.option(
     "--output",
     required=True,
@@ -112,9 +117,7 @@ from sentbed.tools import set_option, trust_option
 @trust_option
 def mine(
     encoder: str,
-    source: str | None,
-    recipe: str | None,
-    stage: str | None,
+    source: str,
     overrides: tuple[str, ...],
     output: str,
     corpus: tuple[str, ...],
@@ -141,26 +144,16 @@ def mine(
 
     from sentbed.helpers import Stop
 
-    from sentbed_corpus.data_arguments import data_named, data_of_stage
     from sentbed_corpus.hard_negatives import MiningRequest, mine_hard_negatives
     from sentbed_corpus.negative_rules import Rules
     from sentbed_corpus.progress import bar
 
-    if (source is None) == (recipe is None):
-        raise click.UsageError(
-            "name the data with `--data`, or a recipe that has them with `--recipe`"
-        )
-    if stage is not None and recipe is None:
-        raise click.UsageError("`--stage` is for `--recipe`")
-    if recipe is not None:
-        data, runtime = data_of_stage(recipe, stage, overrides)
-    else:
-        data, runtime = data_named(source or "", overrides)
+    tables = _tables(source, overrides)
     request = MiningRequest(
         encoder=encoder,
-        data=data,
+        data=tables.data,
         output=Path(output),
-        runtime=runtime,
+        runtime=tables.runtime,
         rules=Rules(**rules),
         corpus=corpus,
         column=column,
@@ -173,7 +166,7 @@ def mine(
     )
     say = partial(click.echo, err=True)
     with Stop(say).listening():
-        mined = mine_hard_negatives(request, bar, say)
+        mined = mine_hard_negatives(request, bar)
     rows = f"{mined.rows} rows"
     if mined.left_out:
         rows += f", {mined.left_out} left out for want of negatives"
@@ -188,3 +181,30 @@ def mine(
         f'data = {{ use = "triplets", path = {path}, anchor = "anchor", positive = "positive", '
         f"negative = {negative} }}"
     )
+
+
+@attrs.frozen
+class _Tables:
+    data: DataSource
+    runtime: Runtime
+
+
+def _tables(source: str, overrides: Sequence[str]) -> _Tables:
+    """Return the data source of this name, and the runtime, which is `cpu` unless it is overridden.
+
+    `overrides` set fields of the source as `FIELD=VALUE`, and fields of the runtime as `runtime.FIELD=VALUE`.
+
+    Raises:
+        RecipeError: with all invalid fields.
+    """
+    document = Document.of({"data": {"use": source}, "runtime": {"use": "cpu"}})
+    paths = []
+    for text in overrides:
+        if text.startswith("runtime."):
+            paths.append(text)
+        else:
+            paths.append(f"data.{text}")
+
+    document = apply_overrides(document, paths)
+    tables: _Tables = part_of(document, _Tables, load_plugins())
+    return tables

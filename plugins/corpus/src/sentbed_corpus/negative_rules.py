@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -20,28 +20,9 @@ class Selection:
 
     places: NDArray[np.int64]
     """`(anchors, negatives)`: indices of candidates. If an anchor has too few negatives, its whole row is -1."""
-    similarities: NDArray[np.float64]
-    """`(anchors, negatives)`: cosines of the negatives with the anchor; NaN where `places` has -1."""
-    positives: NDArray[np.float64]
-    """`(anchors,)`: cosine of the anchor with its least similar positive."""
     left_out: Counter[str]
     """Rule -> number of candidates that it left out. A candidate that breaks several rules is counted for the
     first of them, in the order of the fields of `Rules`."""
-
-    @classmethod
-    def joined(cls, blocks: Sequence[Selection]) -> Selection:
-        """Return the negatives of all anchors of some blocks."""
-        import numpy as np
-
-        left_out: Counter[str] = Counter()
-        for block in blocks:
-            left_out += block.left_out
-        return cls(
-            np.concatenate([block.places for block in blocks]),
-            np.concatenate([block.similarities for block in blocks]),
-            np.concatenate([block.positives for block in blocks]),
-            left_out,
-        )
 
 
 @attrs.frozen
@@ -114,14 +95,12 @@ class Rules:
         chosen = np.sort(by_key[:, : self.negatives], axis=1)
 
         places = np.full((len(scores), self.negatives), -1)
-        similarities = np.full(places.shape, np.nan)
         enough = np.count_nonzero(allowed, axis=1) >= self.negatives
         if enough.any():
             columns = chosen[enough]
             places_of_enough = neighbours.places[enough]
             places[enough] = np.take_along_axis(places_of_enough, columns, axis=1)
-            similarities[enough] = np.take_along_axis(scores[enough], columns, axis=1)
-        return Selection(places, similarities, positives, left_out)
+        return Selection(places, left_out)
 
     def _refusals(
         self, scores: NDArray[np.float64], positives: NDArray[np.float64]

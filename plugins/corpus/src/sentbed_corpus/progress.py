@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import TypeAlias
 
 Advance: TypeAlias = Callable[[int], None]
 """Function that is called with the number of texts finished since its last call."""
 Bar: TypeAlias = Callable[[int, str], AbstractContextManager[Advance]]
 """Function that shows the progress of a step from its number of texts and its name, within a block."""
+
+SECONDS = 15.0
+"""Minimum number of seconds between two states of progress in a file, such as a log."""
 
 
 def no_bar(total: int, step: str) -> AbstractContextManager[Advance]:
@@ -20,14 +23,18 @@ def no_bar(total: int, step: str) -> AbstractContextManager[Advance]:
 
 @contextmanager
 def bar(total: int, step: str) -> Iterator[Advance]:
-    """Show a progress bar, or lines if there is no terminal."""
-    import click
-    from sentbed_common import progress_bars
-    from sentbed_jobs.progress_lines import ProgressLines
+    """Show a progress bar on standard error."""
+    from tqdm import tqdm
 
-    with progress_bars() as progress:
-        if progress.disable:
-            yield ProgressLines(step, total, partial(click.echo, err=True)).advance
-            return
-        task = progress.add_task(step, total=total)
-        yield lambda done: progress.update(task, advance=done)
+    interval = 0.1
+    if not sys.stderr.isatty():
+        interval = SECONDS
+    progress = tqdm(
+        total=total,
+        desc=step,
+        unit=" texts",
+        mininterval=interval,
+        delay=interval,
+    )
+    with progress:
+        yield progress.update

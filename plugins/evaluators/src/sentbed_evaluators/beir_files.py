@@ -84,6 +84,7 @@ def read_beir(folder: Path, split: str) -> Collection:
         "document_of_same_id": "left out",
         "data": [sha256(corpus), sha256(texts), sha256(judged)],
     }
+
     return Collection(
         [queries[query] for query in relevant],
         [document.strip() for document in documents.values()],

@@ -105,10 +105,12 @@ class Bitext(Evaluator):
         """
         for problem in self.check():
             raise DataError(problem)
+
         lines = self.pairs or len(read_lines(locate(self.parallel[0])))
         data = [sha256(locate(path)) for path in self.parallel]
         first, second = self._files(lines).read()
         lists = {"first": Texts(first), "second": Texts(second=second)}
+
         return Prepared(
             lists,
             partial(self._score, first, second, data),
@@ -169,6 +171,7 @@ class Bitext(Evaluator):
         for metric, values in directions.items():
             value = 100 * float(values.mean())
             scores.append(score(metric, value, items=Items("mean", values)))
+
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
@@ -216,6 +219,7 @@ def _best_margin(neighbours: Neighbours, others: Neighbours) -> list[int]:
     np.divide(neighbours.similarities, scale, out=margins, where=scale > 0)
     best = margins.argmax(axis=1)
     lines: list[int] = neighbours.places[np.arange(len(best)), best].tolist()
+
     return lines
 
 
@@ -236,4 +240,5 @@ def _correct(
     for line, (text, translation) in enumerate(zip(first, second, strict=True)):
         forward[line] = (text, second[nearest_of_first[line]]) in translations
         backward[line] = (first[nearest_of_second[line]], translation) in translations
+
     return forward, backward

@@ -84,6 +84,7 @@ def correlation_score(
         value = 100 * float(correlate(gold, similarities).statistic)
         scores = np.array(gold, np.float64)
         items = Items(metric, scores, similarities, clusters=clusters)
+
     return Score(
         task,
         metric,

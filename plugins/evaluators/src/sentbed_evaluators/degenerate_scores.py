@@ -87,4 +87,5 @@ def _within(vectors: NDArray[np.float32], span: float) -> str:
     low = float((units @ (mean / np.linalg.norm(mean))).min())
     if low < 1 - span:
         return ""
+
     return f"the vectors have collapsed: all cosines with their mean are above {np.floor(1e4 * low) / 1e4:.4f}"

@@ -132,6 +132,7 @@ class EncodingCost(Evaluator):
         """
         for problem in self.check():
             raise DataError(problem)
+
         if self.texts is None:
             # On these texts, which have all words of the timed ones, a tokenizer may be trained.
             return DrivesEncoder(
@@ -150,6 +151,7 @@ class EncodingCost(Evaluator):
             task = attrs.evolve(texts.task, type=texts.task.type or self.texts.name)
             for text in texts.both:
                 tasks.setdefault(text, task)
+
         distinct = sorted(tasks)
         if not distinct:
             raise DataError(
@@ -165,6 +167,7 @@ class EncodingCost(Evaluator):
             "sample": count,
             "data": texts_digest(sample),
         }
+
         return DrivesEncoder(
             lambda encoder: self._cost(encoder, task_of_text, facts), lambda: distinct
         )
@@ -198,7 +201,9 @@ class EncodingCost(Evaluator):
                 "machine": dict(encoder.machine),
             }
             scores.append(Score(task, "examples/s", self.sample / seconds, protocol))
+
         encoder.progress(self.name, len(cases), len(cases))
+
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     def _cost(
@@ -236,8 +241,10 @@ class EncodingCost(Evaluator):
         scores.append(in_time("seconds", value=1000 * seconds / count))
         for task, value in counted.items():
             scores.append(score(task, "per text", value, facts))
+
         for task, unit, value in computed:
             scores.append(score(task, unit, value, facts))
+
         return Evaluation(tuple(scores), primary=-1000 * seconds / count)
 
     def _fastest(
@@ -376,6 +383,7 @@ class _CountingEncoder(PlacedEncoder):
         self.last_prefix = batch.prefix
         if self.first_batch is None:
             self.first_batch = batch
+
         return batch
 
     def forget_prefix(self) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
-from sentbed import DataError, FilePath
+from sentbed import DataError, FilePath, locate
 from sentbed.errors import suggest
+from sentbed.helpers import sha256
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -29,18 +30,13 @@ from sentbed_evaluators.geometry_measures import (
     top_singular_share,
     uniformity,
 )
-from sentbed_evaluators.geometry_pairs import (
-    GeometryPairs,
-    of_pair_file,
-    of_parallel_files,
-    of_senteval,
-)
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
     find_files,
+    read_task,
 )
 from sentbed_evaluators.task_suites import task_problems
 
@@ -140,6 +136,7 @@ class Geometry(Evaluator):
         for name in ("path", "parallel", "data_dir"):
             if getattr(self, name) is not None:
                 sources.append(name)
+
         if len(sources) > 1:
             yield f"`{sources[0]}` and `{sources[1]}` exclude each other; remove one"
         if self.parallel is not None:
@@ -180,7 +177,7 @@ class Geometry(Evaluator):
             item_texts=lambda: {pairs.task: pairs.positive_texts},
         )
 
-    def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
+    def _score(self, pairs: _Pairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""
         rows = nonzero(vectors, "pairs")
         scores = list(self._by_convention(pairs, rows))
@@ -188,10 +185,11 @@ class Geometry(Evaluator):
         scores += self._anisotropy(pairs, rows)
         measured = {"alignment", "uniformity"}.intersection(self.measures)
         main = scores[: len(measured) or 1]
+
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 
     def _by_convention(
-        self, pairs: GeometryPairs, vectors: NDArray[np.float32]
+        self, pairs: _Pairs, vectors: NDArray[np.float32]
     ) -> Iterator[Score]:
         """Yield alignment and uniformity under each convention."""
         score = partial(
@@ -213,7 +211,7 @@ class Geometry(Evaluator):
                 yield score("uniformity", value, protocol, axis="x")
 
     def _anisotropy(
-        self, pairs: GeometryPairs, vectors: NDArray[np.float32]
+        self, pairs: _Pairs, vectors: NDArray[np.float32]
     ) -> Iterator[Score]:
         """Yield the two scores of anisotropy, if `measures` has `anisotropy`."""
         if "anisotropy" not in self.measures:
@@ -232,29 +230,74 @@ class Geometry(Evaluator):
         """Return the two line-aligned files, and which pairs are formed from them."""
         return ParallelFiles(*files, self.pairs, self.positives, self.seed)
 
-    def _read(self) -> GeometryPairs:
+    def _read(self) -> _Pairs:
         """Read the pairs from the files or from a task of SentEval; raises `DataError`."""
         for problem in self.check():
             raise DataError(problem)
         if self.parallel is not None:
-            files = self._parallel(self.parallel)
-            return of_parallel_files(files, self.task, self.split)
+            return self._read_parallel(self._parallel(self.parallel))
+
+        facts: dict[str, Any] = {"positives": f"gold > {self.threshold:g}"}
         if self.path is not None:
-            file = self._file(self.path)
-            pairs = of_pair_file(file, self.task, self.split, self.threshold)
+            task = self.task or Path(self.path).stem
+            scored = self._file(self.path).read()
+            facts["split"] = self.split or "whole file"
+            facts["data"] = sha256(locate(self.path))
         else:
-            task = self.task or _DEFAULT_TASK
-            pairs = of_senteval(self.data_dir, task, self.threshold, self.check_sizes)
-        if "alignment" in self.measures and not pairs.positive:
+            files = find_files(self.data_dir)
+            read = read_task(files, self.task or _DEFAULT_TASK, self.check_sizes)
+            task = read.name
+            scored = read.pairs
+            facts["split"] = read.split
+            facts["data"] = read.data
+            facts["text"] = "as in the file, white space as one space"
+
+        positive = []
+        for index, score in enumerate(scored.scores):
+            if score > self.threshold:
+                positive.append(index)
+
+        if "alignment" in self.measures and not positive:
             raise DataError(
-                f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "
+                f"no pair of `{task}` has a gold score above `threshold` = {self.threshold:g}; "
                 f"lower `threshold`, or leave `alignment` out of `measures`"
             )
-        return pairs
+        return _Pairs(task, scored.first, scored.second, positive, facts)
+
+    def _read_parallel(self, files: ParallelFiles) -> _Pairs:
+        """Read two line-aligned files; the pairs of aligned lines are positive."""
+        first, second = files.read()
+        negatives = f"a random other line after the aligned ones, seed {files.seed}"
+        facts = {
+            "positives": "aligned lines",
+            "negatives": negatives,
+            "split": self.split or "first lines",
+            "data": [sha256(locate(path)) for path in (files.first, files.second)],
+        }
+        task = self.task or files.task
+        return _Pairs(task, first, second, range(files.positives), facts)
+
+
+@attrs.frozen
+class _Pairs:
+    """Pairs of sentences, of which some are positive."""
+
+    task: str
+    first: Sequence[str]
+    second: Sequence[str]
+    positive: Sequence[int]
+    """Indices of the positive pairs, over which alignment is computed."""
+    facts: Mapping[str, Any]
+    """Description of the pairs, for the protocol of a score."""
+
+    @property
+    def positive_texts(self) -> list[tuple[str, str]]:
+        """The two sentences of each positive pair."""
+        return [(self.first[pair], self.second[pair]) for pair in self.positive]
 
 
 def _protocol(
-    pairs: GeometryPairs,
+    pairs: _Pairs,
     name: str,
     formula: str,
     normalised: str,
@@ -270,5 +313,5 @@ def _protocol(
         "duplicates": "kept",
         "aggregation": "single",
         "text": "as in the file",
-        **pairs.protocol,
+        **pairs.facts,
     }

@@ -31,6 +31,7 @@ def distances(
     rows = np.asarray(positive)
     difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
     distances: NDArray[np.float64] = (difference**2).sum(axis=1)
+
     return distances if squared else np.sqrt(distances)
 
 
@@ -59,7 +60,9 @@ def uniformity(
             if right == left:
                 terms = np.triu(terms, k=1)
             sums.append(float(terms.sum()))
+
     count = len(vectors) * (len(vectors) - 1) // 2
+
     return math.log(math.fsum(sums) / count)
 
 

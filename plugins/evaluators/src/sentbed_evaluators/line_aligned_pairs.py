@@ -79,6 +79,7 @@ class ParallelFiles:
         partners = [*range(self.positives), *self._random_partners(len(first))]
         first_sentences = _lines_at(range(self.pairs), first, paths[0])
         second_sentences = _lines_at(partners, second, paths[1])
+
         return first_sentences, second_sentences
 
     def _random_partners(self, lines: int) -> list[int]:

@@ -121,6 +121,7 @@ class MTEB(Evaluator):
                     scores_of_tasks.append(tasks.score_task(encoder, task))
             finally:
                 tasks.unload(requested)
+
         encoder.progress("tasks", len(requested), len(requested))
 
         main = [scores[0] for scores in scores_of_tasks]
@@ -132,6 +133,7 @@ class MTEB(Evaluator):
             if self.benchmark:
                 details["benchmark"] = self.benchmark
             scores = (*scores, average(main, metric, **details))
+
         return Evaluation(scores, mean_value(main))
 
 

@@ -153,6 +153,7 @@ class Retrieval(Evaluator):
             # Each block is a list of its own, so that only one block of vectors is in memory.
             block = documents[start : start + DOCUMENT_BLOCK]
             lists[f"documents {start}"] = Texts(second=block, task=document_task)
+
         return Prepared(
             lists,
             partial(self._score, collection),
@@ -186,6 +187,7 @@ class Retrieval(Evaluator):
             )
             for name, value in search_cost(similarity, queries, size).items():
                 scores.append(cost(name, COST_UNITS[name], value))
+
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
@@ -209,6 +211,7 @@ class Retrieval(Evaluator):
         """Read the folder or the file of pairs; raises `DataError` if `check` finds a problem, too."""
         for problem in self.check():
             raise DataError(problem)
+
         path = locate(self.path)
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test")
@@ -225,6 +228,7 @@ class Retrieval(Evaluator):
             return of_pairs(pairs.first, pairs.second, about, is_relevant)
         queries, documents = file.read()
         about["data"] = sha256(path)
+
         return of_pairs(queries, documents, about)
 
     def _search(
@@ -253,6 +257,7 @@ class Retrieval(Evaluator):
         places = np.where(is_own, -1, places)
         own_last = np.argsort(is_own, axis=1, kind="stable")
         ranked: NDArray[np.int64] = np.take_along_axis(places, own_last, axis=1)
+
         return ranked[:, : max(self.k)]
 
     def _document_blocks(
@@ -294,6 +299,7 @@ class Retrieval(Evaluator):
         for rank in ranks:
             if rank != main_rank:
                 measures.append(("ndcg", rank))
+
         measures += product(("recall", "mrr"), ranks)
         measures.append(("map", ranks[-1]))
 

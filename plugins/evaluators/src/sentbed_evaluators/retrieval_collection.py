@@ -49,9 +49,11 @@ def of_pairs(
         judged = queries.setdefault(query, {})
         if relevant:
             judged[place] = 1
+
     without_relevant = [query for query, judged in queries.items() if not judged]
     for query in without_relevant:
         del queries[query]
+
     if not queries:
         raise DataError(
             "no pair has a label above 0, so that no document is relevant; check `label`"
@@ -65,6 +67,7 @@ def of_pairs(
         "duplicates": "merged by text",
         **about,
     }
+
     return Collection(
         tuple(queries),
         tuple(documents),

@@ -57,6 +57,7 @@ class Ranking:
             best = sorted(grade_of_document.values(), reverse=True)[:depth]
             ideal[row, : len(best)] = best
             count[row] = len(grade_of_document)
+
         return cls(grades, ideal, count)
 
     def measure(self, metric: str, k: int) -> Values:
@@ -90,6 +91,7 @@ class Ranking:
         hits = self.grades[:, :k] > 0
         precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
         average: Values = (precision * hits).sum(axis=1) / self.relevant
+
         return average
 
 

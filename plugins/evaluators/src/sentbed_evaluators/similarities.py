@@ -57,6 +57,7 @@ def zero_remarks(
     if not is_zero.any():
         return ""
     first = short_text(texts[int(np.argmax(is_zero))])
+
     return f"{is_zero.sum()} zero vectors, whose cosine counts as 0, the first that of {first!r}"
 
 
@@ -163,6 +164,7 @@ def search_cost(
     else:
         number_of_bytes = similarity.bytes_per_text(width, of_document)
         operations = similarity.operations(width, of_query, of_document)
+
     return {BYTES: float(number_of_bytes), OPERATIONS: float(operations)}
 
 

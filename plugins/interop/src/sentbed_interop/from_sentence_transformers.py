@@ -34,10 +34,7 @@ SETTINGS = "config_sentence_transformers.json"
 """File with a folder's prompts and its similarity."""
 
 DOCUMENTS = ("document", "passage", "corpus")
-"""Names of a prompt for documents, the preferred one first.
-
-sentence-transformers 6 uses the later ones only if they are named, since its models always have `document`.
-"""
+"""Names of a prompt for documents."""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""
@@ -123,11 +120,13 @@ class FromSentenceTransformers(Importer):
     def notes(self, source: Path) -> Iterator[str]:
         """Yield a sentence on each prompt of the folder that the encoder lacks."""
         prompts, default, _ = self._settings(source)
-        for name, reason in _left_out(prompts, default).items():
-            yield (
-                f"the prompt `{name}` of `{source}` is left out: {reason}; if it matters, put it before "
-                "the texts yourself"
-            )
+        for name, prompt in prompts.items():
+            reason = _why_no_template(prompt)
+            if prompt and name != default and reason:
+                yield (
+                    f"the prompt `{name}` of `{source}` is left out: {reason}; if it matters, put it before "
+                    "the texts yourself"
+                )
 
     def _settings(self, source: Path) -> tuple[dict[str, Any], str | None, str]:
         """Return the prompts by name, the name of the default prompt (None without one), and the similarity.
@@ -186,55 +185,28 @@ def _default_prompt(
 
 def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
     """Return the prompts for queries, documents and tasks, each of which replaces the default prompt."""
-    left_out = _left_out(prompts, default)
-    documents = _name_of_documents(prompts)
-    task_prompts = {}
-    for name, prompt in prompts.items():
-        key = name
-        if name == documents:
-            key = "document"
-        if prompt and key != default and name not in left_out:
-            task_prompts[key] = _template(f"{prompt}{TEXT}")
-    if default is None:
-        return task_prompts
-    # `Query` is the prompt of queries, too, since names of tasks do not distinguish case.
-    names = set(map(str.lower, task_prompts))
-    for side in ("query", "document"):
+    templates: dict[str, str] = {}
+    if default is not None:
         # In sentence-transformers, queries (or documents) without a prompt do not get the default prompt either.
-        if side != default and side not in names:
-            task_prompts[side] = _template(TEXT)
+        templates = {"query": TEXT, "document": TEXT}
+        templates.pop(_key(default), None)
+    for name, prompt in prompts.items():
+        if prompt and name != default and not _why_no_template(prompt):
+            templates[_key(name)] = f"{prompt}{TEXT}"
+
+    plugins = load_plugins()
+    task_prompts = {}
+    for key, template in templates.items():
+        table = {"template": template}
+        task_prompts[key] = component_of(Prompt, table, plugins, "prompt")
     return task_prompts
 
 
-def _template(text: str) -> Prompt:
-    """Return the prompt with this template."""
-    return component_of(Prompt, {"template": text}, load_plugins(), "prompt")
-
-
-def _name_of_documents(prompts: Mapping[str, Any]) -> str | None:
-    """Return the name of the prompt that documents have; None without one."""
-    return next((name for name in DOCUMENTS if name in prompts), None)
-
-
-def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
-    """Return the prompts that `_task_prompts` leaves out: name -> reason."""
-    reasons = {}
-    documents = _name_of_documents(prompts)
-    # Name in lower case -> first name, since names of tasks do not distinguish case.
-    names: dict[str, str] = {}
-    for name, prompt in prompts.items():
-        if not prompt or name == default:
-            continue
-
-        first = names.setdefault(name.lower(), name)
-        reason = _why_no_template(prompt)
-        if not reason and first != name:
-            reason = f"an encoder does not distinguish it from `{first}`"
-        elif not reason and name in DOCUMENTS and name != documents:
-            reason = f"documents have the prompt `{documents}`"
-        if reason:
-            reasons[name] = reason
-    return reasons
+def _key(name: str) -> str:
+    """Return the key in `task_prompts` of a prompt of the folder."""
+    if name in DOCUMENTS:
+        return "document"
+    return name
 
 
 def _why_no_template(prompt: Any) -> str:

@@ -47,7 +47,6 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 class ExportFacts:
     """Facts for the card that are not in the encoder: the user's options, and the result of the export."""
 
-    title: str | None
     license: str | None
     languages: tuple[str, ...]
     refused: str | None
@@ -64,14 +63,13 @@ def render(
     """Return the model card; `record` is the run that trained the encoder, if it is known."""
     from jinja2 import Environment, StrictUndefined
 
-    title = export.title
+    title = _plain_name(encoder)
     recipe = None
     scores: tuple[Score, ...] = ()
     if record is not None:
-        title = title or record.name
+        title = record.name
         recipe = parts_of(record)
         scores = record.scores
-    title = title or _plain_name(encoder)
 
     refused = None
     if export.refused is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from attrs.validators import min_len, optional
 from sentbed import FilePath, ModelError
 from sentbed.protocols import Exporter
 
@@ -27,29 +25,6 @@ def _languages(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _are_languages(
-    _: Any,
-    __: Any,
-    value: str | Sequence[str],
-) -> None:
-    for code in _languages(value):
-        if not re.fullmatch("[a-z]{2,3}|multilingual|code", code):
-            raise ValueError(
-                f"{code!r} is no language; write ISO 639 codes such as `en`, or `multilingual`"
-            )
-
-
-def _is_license(
-    _: Any,
-    __: Any,
-    value: str | None,
-) -> None:
-    if value is not None and not re.fullmatch("[a-z0-9][a-z0-9.-]*", value):
-        raise ValueError(
-            "the hub's words for licences are lower-case, such as `apache-2.0`, `mit` or `other`"
-        )
-
-
 @attrs.frozen(kw_only=True)
 class ToHub(Exporter):
     """A folder for the Hugging Face hub: the encoder, the recipe behind it, and a model card.
@@ -64,16 +39,10 @@ class ToHub(Exporter):
 
     run: FilePath | None = None
     """Directory of the run that trained the encoder. By default, the run directory that contains the encoder."""
-    title: str | None = attrs.field(default=None, validator=optional(min_len(1)))
-    """The model's name. By default the run's name; without a run, the backbone's model with the pooler."""
-    license: str | None = attrs.field(default=None, validator=_is_license)
+    license: str | None = None
     """The hub's word for the licence, such as `apache-2.0`. Without it, the card says that a licence is still to
     be chosen, since the base model's weights and the data have terms of their own."""
-    language: str | tuple[str, ...] = attrs.field(
-        default=(),
-        converter=_languages,
-        validator=_are_languages,
-    )
+    language: str | tuple[str, ...] = attrs.field(default=(), converter=_languages)
     """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`. By default, the card names none."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
@@ -93,9 +62,7 @@ class ToHub(Exporter):
         refused, differences = _write_encoder(encoder, directory)
         recipe = tomli_w.dumps(recipe_table(encoder, record))
         write_atomic(directory / "recipe.toml", recipe)
-        facts = ExportFacts(
-            self.title, self.license, tuple(self.language), refused, differences
-        )
+        facts = ExportFacts(self.license, tuple(self.language), refused, differences)
         write_atomic(directory / README, render(encoder, record, facts))
 
         if refused is not None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Executor
-from sentbed_common import TaskPool
+from sentbed.protocols import Executor, Start
 
 
 @attrs.frozen
@@ -25,8 +24,24 @@ class Local(Executor):
     gpus: int = attrs.field(default=0, validator=ge(0))
     """Number of GPUs that are reserved for each of several workers. With 0, every worker sees all GPUs."""
 
-    def build(self, say: Callable[[str], Any]) -> TaskPool:
-        """Return the task pool. It starts its processes when it gets tasks."""
-        from sentbed_jobs.local_pool import LocalPool
+    def run(
+        self,
+        start: Start,
+        tasks: Sequence[Any],
+        say: Callable[[str], object] = print,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield each task with its result; see `Executor.run`.
 
-        return LocalPool(self.workers, self.cpus, self.gpus, say=say)
+        Raises:
+            RuntimeUnavailableError: if this process sees too few GPUs for all workers.
+        """
+        if self.workers > 1:
+            from sentbed_jobs.local_processes import run_in_processes
+
+            yield from run_in_processes(
+                start, tasks, self.workers, self.cpus, self.gpus, say
+            )
+        elif tasks:
+            function = start(self.cpus)
+            for task in tasks:
+                yield task, function(task)

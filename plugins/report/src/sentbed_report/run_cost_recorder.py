@@ -1,126 +1,63 @@
-"""`RunCostRecorder`: the plugin that measures the cost of a run while the run goes on."""
+"""Cost of a run: a section of its report; in a study, the costs and seconds of runs are scores."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import attrs
 from sentbed import hookimpl
-from sentbed.protocols import ReportSection, Run
+from sentbed.protocols import START, ReportSection, Run, Score
 
-from sentbed_report.process_usage import PeakMemory, processor_seconds
-from sentbed_report.run_cost import KEY, NOTHING, Amount, RunCost
+KEY = "run-cost"
+"""Key of the section in `report.json`, and name of the evaluator of the scores that `cost_scores` yields."""
 
-MIB = 2**20
+UNITS = {
+    "seconds": "s",
+    "devices": "devices",
+    "device-memory": "MiB",
+    "tokens": "tokens",
+    "parameters": "millions",
+}
+"""Name of a cost -> its unit."""
+
+_NOTE = "Tokens: encoded by training steps, with prompts and without padding. Memory: the peak on one device."
 
 
 class RunCostRecorder:
-    """Adds up the cost of a run. Several processes may work on it in turn, each from the last checkpoint.
-
-    If a process is interrupted, the next process repeats the work after the last checkpoint. This work is
-    counted once, as in the run's `seconds`.
-    """
-
-    def __init__(self) -> None:
-        self._memory = PeakMemory()
-        self._processor = 0.0
-        self._tokens = 0
-        self._clock: float | None = None
-        """Time at which this process began or continued the run; None if no run is in progress."""
-        self._before = NOTHING
-        """Cost of the run in earlier processes, and of the shared stages from which it started."""
-
-    @hookimpl
-    def run_started(self, run: Run) -> None:
-        """Start with a cost of zero."""
-        self._begin(run, NOTHING)
-
-    @hookimpl
-    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start with the cost in the checkpoint; without a checkpoint, start with a cost of zero.
-
-        If the checkpoint has no cost, the cost of the run is unknown.
-        """
-        if not states:
-            self._begin(run, NOTHING)
-        elif KEY in states:
-            self._begin(run, RunCost(**states[KEY]))
-        else:
-            self._clock = None
-
-    @hookimpl
-    def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the cost so far, for the checkpoint; None if no run is in progress."""
-        cost = self._cost(run)
-        if cost is None:
-            return None
-        return KEY, attrs.asdict(cost)
+    """Adds what a run took to its report."""
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `run-cost`; an empty list if no run is in progress."""
-        cost = self._cost(run)
-        if cost is None:
+        """Return the section `run-cost`; an empty list if nothing is known yet."""
+        rows = []
+        for name, amount in _amounts(run.facts).items():
+            rows.append((name, UNITS[name], round(amount, 3)))
+        if not rows:
             return []
-        return [cost.section()]
-
-    @hookimpl
-    def run_finished(self) -> None:
-        """Forget the run; otherwise a later run that fails before it begins would report its cost."""
-        self._clock = None
-
-    @hookimpl
-    def run_failed(self) -> None:
-        """Forget the run."""
-        self._clock = None
-
-    def _begin(self, run: Run, before: RunCost) -> None:
-        self._before = before
-        self._clock = time.monotonic()
-        self._processor = processor_seconds()
-        self._tokens = _trained_tokens(run)
-        self._memory.begin()
-
-    def _cost(self, run: Run) -> RunCost | None:
-        if self._clock is None:
-            return None
-        part = self._cost_of_this_part(run, time.monotonic() - self._clock)
-        return self._before + part
-
-    def _cost_of_this_part(self, run: Run, seconds: float) -> RunCost:
-        """Return the cost since this process began or continued the run, `seconds` ago."""
-        devices = _devices(run.facts.get("engine", {}))
-        device_gib = run.facts.get("counters", {}).get("device_memory_gib")
-        peak = self._memory.read()
-        parameters, trained_parameters = _millions_of_parameters(run)
-        return RunCost(
-            seconds=seconds,
-            processor_seconds=processor_seconds() - self._processor,
-            device_seconds=_times(devices, seconds),
-            memory=_times(peak, 1 / MIB),
-            device_memory=_times(device_gib, 1024),
-            tokens=_trained_tokens(run) - self._tokens,
-            parameters=parameters,
-            trained_parameters=trained_parameters,
-        )
+        columns = ("cost", "unit", "amount")
+        return [ReportSection(KEY, "Cost", columns, tuple(rows), _NOTE)]
 
 
-def _trained_tokens(run: Run) -> int:
-    """Return the number of tokens on which the run has trained, in all processes together."""
-    tokens: int = run.facts.get("trained_tokens", 0)
-    return tokens
+def _amounts(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the costs in the facts of a run, which a checkpoint has, too; unknown ones are left out."""
+    amounts: dict[str, float] = {}
+    devices = _devices(facts.get("engine", {}))
+    if devices:
+        amounts["devices"] = devices
+    peak = facts.get("counters", {}).get("device_memory_gib")
+    if peak is not None:
+        amounts["device-memory"] = 1024 * peak
+    if "trained_tokens" in facts:
+        amounts["tokens"] = facts["trained_tokens"]
+    counts = facts.get("parameters", {}).values()
+    if counts and None not in counts:
+        total = sum(parameters for parameters, _ in counts)
+        amounts["parameters"] = total / 1e6
+    return amounts
 
 
-def _times(amount: float | None, factor: float) -> float | None:
-    if amount is None:
-        return None
-    return amount * factor
-
-
-def _devices(engine: Mapping[str, Any]) -> int | None:
-    """Return the number of devices other than the CPU, from an engine's description; None if there are none.
+def _devices(engine: Mapping[str, Any]) -> int:
+    """Return the number of devices other than the CPU, from an engine's description.
 
     The description is that of `Engine.describe`: PyTorch has one device per process and states its memory, JAX
     states its platform.
@@ -129,20 +66,36 @@ def _devices(engine: Mapping[str, Any]) -> int | None:
         return int(engine.get("devices", 1))
     if "memory_gib" in engine:
         return int(engine.get("processes", 1))
-    return None
+    return 0
 
 
-def _millions_of_parameters(run: Run) -> tuple[Amount, Amount]:
-    """Return the numbers of parameters of all encoders, and of those that any stage trains, in millions."""
-    counts = run.facts.get("parameters") or {}
-    if not counts or None in counts.values():
-        return None, None
-    trained: set[str] = set()
-    for stage in run.recipe.stage:
-        trained.update(run.recipe.trained(stage))
-    parameters = sum(all_parameters for all_parameters, _ in counts.values())
-    trained_parameters = 0
-    for name in trained:
-        _, trainable_parameters = counts[name]
-        trained_parameters += trainable_parameters
-    return parameters / 1e6, trained_parameters / 1e6
+def cost_scores(record: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[Score]:
+    """Yield the cost of a run as scores of its encoders after training; the tasks are `run-seconds` and so on.
+
+    `record` is the `report.json` of the run, `scores` are its scores.
+
+    Raises:
+        KeyError, TypeError, ValueError: if the section of the cost is damaged.
+    """
+    section = record.get("sections", {}).get(KEY)
+    if section is None:
+        return
+    amounts = {"seconds": float(record["seconds"])}
+    for name, _, amount in section["rows"]:
+        amounts[name] = float(amount)
+
+    protocol = {"encoder": {}, "evaluator": {"id": KEY}}
+    for encoder in dict.fromkeys(score.encoder for score in scores):
+        if encoder.endswith(START):
+            continue
+        for name, amount in amounts.items():
+            yield Score(
+                task=f"run-{name}",
+                metric=UNITS[name],
+                value=amount,
+                protocol=protocol,
+                encoder=encoder,
+                evaluator=KEY,
+                direction="lower",
+                axis="cost",
+            )

@@ -34,6 +34,13 @@ def chosen_runs(study: Study, results: Results) -> Iterator[Sequence[Run]]:
         yield from fresh_runs(study, decide.confirm, results)
 
 
+def runs_of_later_batches(study: Study) -> Sequence[Run]:
+    """Return the runs that batches after the first may have; only a search has further ones of the study."""
+    if study.table.trials:
+        return study.runs
+    return ()
+
+
 def sampled_runs(study: Study, number: int) -> list[Run]:
     """Return the runs of `number` cells, drawn by the study's first seed. The baseline is always one of them."""
     names = list(study.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from sentbed_report.study.study_data import CellRun, StudyData
 
 if TYPE_CHECKING:
     from rich.text import Text
-    from sentbed_jobs.pool_loop import Say
 
 LOG = "log.jsonl"
 """Log of a run: one JSON object per event."""
@@ -85,7 +84,7 @@ def _in_words(event: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def watching(directory: Path) -> Iterator[Say]:
+def watching(directory: Path) -> Iterator[Callable[[object], None]]:
     """Yield a function that prints lines; on a terminal, show below them what the running runs are doing.
 
     `directory` is that of the study. Runs of other processes that work on it are shown, too.

@@ -6,7 +6,7 @@ Finished runs are not repeated.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,21 +14,20 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import remove_directory
+from sentbed.protocols import Executor
 from sentbed.tools import Plugins, load_plugins, locked, new_directory
-from sentbed_common import TaskPool, is_locked
-from sentbed_jobs.executor_lookup import executor_of
-from sentbed_jobs.pool_loop import Say
+from sentbed_common import is_locked
+from sentbed_jobs.local import Local
 from sentbed_report.formatting import duration
 from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_file import STUDY
 
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.choosers import chosen_runs
+from sentbed_studies.choosers import chosen_runs, runs_of_later_batches
 from sentbed_studies.progress import seconds_left
 from sentbed_studies.shared_work_plan import (
     Bundle,
-    Task,
     Work,
     plan_work,
     unfinished,
@@ -57,12 +56,12 @@ def run_study(  # noqa: PLR0913 - keywords
     out: str | Path | None = None,
     plugins: Plugins | None = None,
     *,
-    executor: TaskPool | None = None,
+    executor: Executor | None = None,
     keys: CellKeys | None = None,
     only: Entries = (),
     keep_going: bool = False,
     share: bool = True,
-    say: Say = lambda _: None,
+    say: Callable[[str], object] = lambda _: None,
     workers: int = 1,
 ) -> StudyResult:
     """Run all unfinished cells of a study.
@@ -76,7 +75,7 @@ def run_study(  # noqa: PLR0913 - keywords
         study: The study.
         out: Directory of the study, by default `studies/NAME`.
         plugins: By default the installed ones.
-        executor: Task pool that runs the cells; by default a local one.
+        executor: Executor that runs the cells; by default this process does.
         keys: Computes the keys of runs; by default, files are hashed anew.
         only: Cells to run, in the form of `StudyTable.exclude`; by default all.
         keep_going: Whether to run the other cells when a cell fails.
@@ -101,7 +100,7 @@ def run_study(  # noqa: PLR0913 - keywords
         new_directory(directory)
     runner = _Runner(
         directory.resolve(),
-        executor or executor_of("local", {}, plugins, say),
+        executor or Local(),
         study.table.keep,
         keep_going,
         say,
@@ -113,34 +112,41 @@ def run_study(  # noqa: PLR0913 - keywords
     def results() -> StudyData:
         return read_data(directory, unstarted(study, runs))
 
+    works = []
+    later = runs_of_later_batches(study)
     for batch in chosen_runs(study, results):
         if runs:
             say(f"the next cell is {batch[0].name}")
-        work = plan_work(study.name, batch, keys, share)
+        work = plan_work(study.name, batch, keys, share, later)
+        works.append(work)
         runs += work.runs
         # A study that is started again lists all its runs until it has found which are to be done.
         if unfinished(work, directory):
             write_study(directory, study, runs)
         runner.do_work(work.only(only))
-        if study.table.keep != "all":
-            _remove_shared(work, runner.directory)
+    if study.table.keep != "all":
+        _remove_shared(works, runner.directory)
     write_study(directory, study, runs)
     return StudyResult(runner.directory, tuple(runner.failed), runner.worked)
 
 
-def _remove_shared(work: Work, directory: Path) -> None:
-    """Remove the runs of the shared stages of `work`.
+def _remove_shared(works: Sequence[Work], directory: Path) -> None:
+    """Remove the runs of shared stages.
 
     Keep those from which an unfinished run continues, and those on which another process works.
     """
-    to_keep: set[Task] = set()
-    for task in work.tasks:
-        if not task.is_done(directory):
-            to_keep.update(task.before)
+    shared: set[Path] = set()
+    to_keep: set[Path] = set()
+    for work in works:
+        for stages in work.shared_stages:
+            shared.add(stages.directory)
+        for task in work.tasks:
+            if not task.is_done(directory):
+                to_keep.update(stages.directory for stages in task.before)
 
-    for stages in work.shared_stages:
-        run = directory / stages.directory
-        if stages in to_keep or not run.is_dir():
+    for stages_directory in shared - to_keep:
+        run = directory / stages_directory
+        if not run.is_dir():
             continue
         with locked(lock_of(directory, run)) as is_free:
             if is_free:
@@ -152,10 +158,10 @@ class _Runner:
     """Does tasks with an executor; counts and prints their outcomes."""
 
     directory: Path
-    executor: TaskPool
+    executor: Executor
     keep: Keep
     keep_going: bool
-    say: Say
+    say: Callable[[str], object]
     workers: int = 1
     """Number of tasks that the executor does at a time."""
 
@@ -195,8 +201,11 @@ class _Runner:
         """Do the tasks on which no other process works; return the other tasks."""
         start = partial(start_worker, self.directory, self.keep, self.keep_going)
         busy_bundles = []
-        with closing(self.executor.run(start, bundles, on_death=self._died)) as results:
-            for _, outcomes in results:
+        with closing(self.executor.run(start, bundles, self.say)) as results:
+            for bundle, result in results:
+                outcomes = result
+                if isinstance(result, RunError):
+                    outcomes = self._outcomes_of_dead(bundle, result)
                 busy = []
                 for outcome in outcomes:
                     if outcome.result == "busy":
@@ -207,14 +216,14 @@ class _Runner:
                     busy_bundles.append(Bundle(tuple(busy)))
         return busy_bundles
 
-    def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
-        """Return the outcomes of the tasks of a bundle whose worker died; `message` says how."""
+    def _outcomes_of_dead(self, bundle: Bundle, error: RunError) -> list[Outcome]:
+        """Return the outcomes of the tasks of a bundle whose workers died."""
         outcomes = []
         for task in bundle.tasks:
             if task.is_done(self.directory):
                 outcomes.append(Outcome(task, "was finished"))
             else:
-                outcomes.append(Outcome(task, "failed", error=message))
+                outcomes.append(Outcome(task, "failed", error=str(error)))
         return outcomes
 
     def _report(self, outcome: Outcome) -> None:

@@ -184,6 +184,7 @@ def plan_work(
     runs: Sequence[Run],
     keys: CellKeys,
     share: bool = True,
+    later: Sequence[Run] = (),
 ) -> Work:
     """Return the work of `runs`.
 
@@ -192,6 +193,7 @@ def plan_work(
         runs: Runs of the study.
         keys: Keys of runs and evaluations.
         share: Whether runs share stages and forward passes.
+        later: Runs that may be chosen later, and would then share stages with these.
     """
     contents: dict[Key, Content] = {}
     runs_of_key: dict[Key, list[Run]] = {}
@@ -210,7 +212,13 @@ def plan_work(
     shared: Sequence[Task | None] = [None] * len(recipes)
     indices_of_bundles = [[index] for index in range(len(recipes))]
     if share:
-        shared = _shared_stages(recipes, keys)
+        recipes_of_later: dict[Key, Recipe] = {}
+        for run in later:
+            key = key_of(keys.training(run.recipe))
+            if key not in runs_of_key:
+                recipes_of_later[key] = run.recipe
+        shared = _shared_stages([*recipes, *recipes_of_later.values()], keys)
+        shared = shared[: len(recipes)]
         indices_of_bundles = groups(recipes)
 
     tasks = []
@@ -328,8 +336,7 @@ def _as_trained(recipe: Recipe) -> Recipe:
     These settings are left out:
 
     - the prompts of tasks;
-    - `dimensions` of the head, unless the encoder is frozen: a frozen encoder encodes during training;
-    - the prompt of an encoder that no stage uses, unless tokenizers are trained on texts.
+    - `dimensions` of the head, unless the encoder is frozen: a frozen encoder encodes during training.
 
     If an encoder is evaluated before or during training, nothing is left out.
     """
@@ -337,12 +344,10 @@ def _as_trained(recipe: Recipe) -> Recipe:
         return recipe
 
     frozen: set[str] = set()
-    used: set[str] = set()
     for stage in recipe.stage:
         if stage.validate is not None or stage.watch:
             return recipe
         frozen.update(stage.freeze)
-        used.update(recipe.trained(stage), recipe.towers(stage).values())
 
     encoders = {}
     for name, encoder in recipe.encoders.items():
@@ -350,7 +355,5 @@ def _as_trained(recipe: Recipe) -> Recipe:
         if name not in frozen:
             head = attrs.evolve(encoder.head, dimensions=None)
             trained = attrs.evolve(trained, head=head)
-        if name not in frozen | used and is_from_files(recipe):
-            trained = attrs.evolve(trained, prompt=None)
         encoders[name] = trained
     return attrs.evolve(recipe, encoders=encoders)

@@ -150,7 +150,11 @@ def run(
     if dry_run:
         return
 
-    executor_options = {"gpus": gpus or None, "address": address}
+    executor_options: dict[str, Any] = {}
+    if gpus:
+        executor_options["gpus"] = gpus
+    if address:
+        executor_options["address"] = address
     result = run_plan(
         plan,
         plugins,
@@ -187,22 +191,23 @@ def run_plan(
     `executor_options` are options of the executor besides the number of workers. `options` are further arguments
     of `run_study`.
     """
-    from sentbed_jobs.executor_lookup import executor_of
+    from sentbed.protocols import Executor
+    from sentbed.tools import component_of
 
     from sentbed_studies.progress import watching
     from sentbed_studies.runner import run_study
 
-    pool_options = {"workers": plan.workers, **(executor_options or {})}
+    table = {"use": executor, "workers": plan.workers, **(executor_options or {})}
+    chosen_executor = component_of(Executor, table, plugins, "executor")
     with (
         reported(plan.directory),
         watching(plan.directory) as say,
     ):
-        pool = executor_of(executor, pool_options, plugins, say)
         return run_study(
             plan.study,
             plan.directory,
             plugins,
-            executor=pool,
+            executor=chosen_executor,
             keys=plan.keys,
             say=say,
             workers=plan.workers,

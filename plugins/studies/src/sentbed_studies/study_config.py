@@ -47,8 +47,7 @@ class StudyTable(StudySettings, RecipeTable):
     prompts: tuple[str | Mapping[str, Any], ...] = ()
     """Prompts. Every cell is run with each prompt under each seed. A prompt is a template or the name of a
     template; or it is a table with a `label` and keys of an encoder's `prompt` (`template`, `demonstration`,
-    ...), or with a `label` and paths (`{ "encoder.prompt.template" = "..." }`). By default, cells have the
-    prompt of the recipe."""
+    ...). By default, cells have the prompt of the recipe."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell with which all others are compared. Axes with one label may be left out."""
     exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()

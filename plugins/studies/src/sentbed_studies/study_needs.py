@@ -1,14 +1,12 @@
-"""What a study takes before it can run: models, data, and time on the hardware of its published numbers."""
+"""What a study takes before it can run: models and data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import attrs
-from sentbed.errors import RecipeError
+from sentbed.errors import RecipeError, SentbedError
 from sentbed.tools import Plugins, check
-from sentbed_workbench.resource_plan import Planner
+from sentbed_workbench.resource_plan import encoder_plan
 
 from sentbed_studies.study import Study
 
@@ -16,36 +14,31 @@ _COMMAND = re.compile(r"`(sentbed data get [^`]+)`")
 
 
 def needs_of(study: Study, plugins: Plugins) -> str:
-    """Return a paragraph on the models and the data of a study's cells, and on the hours that a cell takes."""
+    """Return a paragraph on the models and the data of a study's cells."""
     parts = [f"the models {', '.join(_models(study))}"]
     commands, problems = _missing_data(study, plugins)
     if commands:
         parts.append(f"data that is not here ({', '.join(commands)})")
-    parts += _hours(study)
-
     return " ".join([f"It takes {'; '.join(parts)}.", *problems])
 
 
 def _models(study: Study) -> list[str]:
     """Return the distinct models of the cells, each with its number of parameters and its size in 32 bits."""
-    planner = Planner()
     models = {}
     for run in study.runs:
-        for encoder in run.recipe.encoders.values():
+        for key, encoder in run.recipe.encoders.items():
             name = getattr(encoder.backbone, "model", None) or encoder.backbone.name
             if name in models:
                 continue
 
-            models[name] = f"{name} (size unknown)"
-
-            untrained = attrs.evolve(run.recipe, stage=(), evaluate=())
-            for planned in planner.plan(untrained).encoders.values():
-                if planned.recipe == encoder and planned.fake is not None:
-                    millions = planned.fake.parameters / 1e6
-                    gigabytes = planned.fake.parameters * 4 / 1e9
-                    models[name] = (
-                        f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
-                    )
+            try:
+                parameters = encoder_plan(run.recipe, key).backbone.parameters
+            except SentbedError:
+                models[name] = f"{name} (size unknown)"
+                continue
+            millions = parameters / 1e6
+            gigabytes = parameters * 4 / 1e9
+            models[name] = f"{name} ({millions:,.0f} M parameters, {gigabytes:,.1f} GB)"
     return list(models.values())
 
 
@@ -67,10 +60,3 @@ def _missing_data(study: Study, plugins: Plugins) -> tuple[list[str], list[str]]
                     problems[f"Not here: {problem.message}."] = None
 
     return list(commands), list(problems)
-
-
-def _hours(study: Study) -> Iterator[str]:
-    """Yield how long a cell takes on the hardware of each published table that says so."""
-    for title, published in study.table.expected.items():
-        if published.hours is not None and published.hardware:
-            yield f"about {published.hours:g} hours a cell of {title} on {published.hardware}"

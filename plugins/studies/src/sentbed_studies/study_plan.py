@@ -18,7 +18,7 @@ from sentbed_report.study.study_data import RUNS, StudyData
 from sentbed_studies.added_evaluations import lines_on_evaluations
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.choosers import chosen_runs
+from sentbed_studies.choosers import chosen_runs, runs_of_later_batches
 from sentbed_studies.shared_work_plan import Bundle, Work, plan_work, unfinished
 from sentbed_studies.study import Entries, Run, Study
 from sentbed_studies.write_study_directory import unstarted
@@ -130,8 +130,9 @@ def plan_study(
 
     bundles: list[Bundle] = []
     is_last = True
+    later = runs_of_later_batches(study)
     for batch in chosen_runs(study, results):
-        work = plan_work(study.name, batch, keys, share)
+        work = plan_work(study.name, batch, keys, share, later)
         runs += work.runs
         bundles += work.bundles
         if unfinished(work, directory):

@@ -13,21 +13,14 @@ from typing import Any
 from sentbed.errors import Problem, RecipeError
 from sentbed.tools import Document, KeyPath
 
-from sentbed_studies.axes import (
-    Axis,
-    labels_that_are_equal,
-    leaves,
-)
+from sentbed_studies.axes import Axis, labels_that_are_equal
 from sentbed_studies.study_config import StudyTable
 
 PROMPT = "prompt"
 """Name of the axis of prompts, and of their column in tables."""
 
 PROMPT_PATH = "encoder.prompt"
-"""Path that a prompt of a study sets if it names no path: a template, or keys of a prompt."""
-
-LONGEST_LABEL = 60
-"""Maximum number of characters of a label, so that it fits a column of the tables."""
+"""Path that the prompts of a study set."""
 
 _PLACE: KeyPath = ("study", "prompts")
 
@@ -50,15 +43,20 @@ def read_prompts(
     places: dict[str, KeyPath] = {}
     for index, content in enumerate(table.prompts):
         place = (*_PLACE, index)
-        try:
-            label, values = _label_and_settings(content)
-        except ValueError as error:
-            problems.append(document.problem(str(error), place))
+        keys: dict[str, Any] = {"template": content}
+        if isinstance(content, Mapping):
+            keys = dict(content)
+        label = keys.pop("label", keys.get("template"))
+        if not isinstance(label, str) or not label:
+            message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
+            problems.append(document.problem(message, place))
             continue
         if label in settings:
             message = f"two prompts have the label `{label}`; give each its own"
             problems.append(document.problem(message, place))
-        settings[label] = values
+        settings[label] = {}
+        if keys:
+            settings[label] = {PROMPT_PATH: keys}
         places[label] = place
 
     prompts = Axis(PROMPT, settings, places)
@@ -67,42 +65,6 @@ def read_prompts(
     if problems:
         raise RecipeError(problems)
     return prompts
-
-
-def _label_and_settings(
-    content: str | Mapping[str, Any],
-) -> tuple[str, dict[str, Any]]:
-    """Return the label of a prompt, and path -> value. Raises `ValueError` if the prompt is wrong."""
-    if isinstance(content, str):
-        content = {"template": content}
-    label = content.get("label", content.get("template"))
-    if not isinstance(label, str):
-        message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
-        raise ValueError(message)  # noqa: TRY004 - a fault of the recipe
-    if not label.strip() or len(label) > LONGEST_LABEL:
-        raise ValueError(
-            f"the label {label!r:.80} has {len(label)} characters; give the prompt a `label` of up to "
-            f"{LONGEST_LABEL}"
-        )
-
-    keys = {}
-    paths = {}
-    for key, value in content.items():
-        if "." in key or key in ("encoder", "encoders"):
-            paths[key] = value
-        elif key != "label":
-            keys[key] = value
-
-    settings = dict(leaves(paths))
-    for path in settings:
-        if not path.startswith(("encoder.", "encoders.")):
-            raise ValueError(
-                f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "
-                "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
-            )
-    if keys:
-        settings[PROMPT_PATH] = keys
-    return label, settings
 
 
 def _problems(
@@ -120,7 +82,6 @@ def _problems(
     for message in labels_that_are_equal([prompts]):
         yield document.problem(message, _PLACE)
 
-    paths_of_prompts = prompts.paths(document)
     for axis in axes:
         place = ("study", "axes", axis.name)
         if axis.name == PROMPT:
@@ -130,15 +91,11 @@ def _problems(
             yield document.problem(message, place)
 
         for path in axis.paths(document):
-            if any(_overlap(path, of_prompt) for of_prompt in paths_of_prompts):
+            is_within = f"{path}.".startswith(f"{PROMPT_PATH}.")
+            if is_within or path == "encoder":
                 message = (
                     f"the axis sets `{path}`, and so do the `prompts` of the study, which are the same in all "
                     "cells; take it out of the axis, or make the prompts labels of an axis"
                 )
                 yield document.problem(message, place)
                 break
-
-
-def _overlap(first: str, second: str) -> bool:
-    """Whether a path is the other one, or a table that contains it."""
-    return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

@@ -27,7 +27,5 @@ def clear() -> None:
     """Remove the vectors."""
     from sentbed_workbench.vector_cache import VectorCache
 
-    store = VectorCache()
-    for path, _ in list(store.segments()):
+    for path, _ in list(VectorCache().segments()):
         path.unlink(missing_ok=True)
-    store.tidy(0)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from sentbed.protocols import Recipe
 from sentbed.tools import set_option
 
 if TYPE_CHECKING:
-    from sentbed_workbench.plan_records import Plan
-
-LABEL_WIDTH = 14
-Row: TypeAlias = tuple[str, str, Callable[[Any], str]]
-"""Line of the output: label, key in the record, and the function that turns the value into text."""
+    from sentbed_workbench.resource_plan import Plan
 
 
 @click.command()
@@ -66,84 +61,66 @@ def plan(
             click.echo(line)
         return
 
-    resource_plan = plan_recipe(loaded)
-    record = _record(resource_plan)
+    record = _record(plan_recipe(loaded))
     if as_json:
         click.echo(json.dumps(record, indent=2))
-    else:
-        click.echo("\n".join(_lines(record, loaded)))
+        return
+    for title, part in record.items():
+        click.echo(title)
+        for line in _lines(part):
+            click.echo(f"  {line}")
 
 
-def _record(resource_plan: Plan) -> dict[str, Any]:
-    """Return all numbers of a plan for JSON, in bytes and operations."""
-    from sentbed_workbench.module_sizes import count
-
+def _record(resource_plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return all numbers of a plan, in bytes and operations: those of the device, each encoder and each stage."""
     device = resource_plan.device
-    encoders: dict[str, dict[str, Any]] = {}
+    without_title = attrs.filters.exclude("kind", "title")
+    record = {f"runtime {device.kind}": attrs.asdict(device, filter=without_title)}
+    for name, problem in resource_plan.unknown.items():
+        record[f"encoder {name}"] = {"problems": (problem,)}
     for name, encoder in resource_plan.encoders.items():
-        if encoder.fake is None:
-            encoders[name] = {"problem": encoder.problem}
-            continue
-        backbone = encoder.fake
-        encoders[name] = {
-            "source": {key: str(value) for key, value in backbone.built.origin.items()},
+        built = encoder.backbone.built
+        record[f"encoder {name}"] = {
+            "backbone": encoder.recipe.backbone.name,
+            **{key: str(value) for key, value in built.origin.items()},
             "parameters": encoder.parameters,
-            "trainable": count(encoder.trained),
-            "blocks": backbone.blocks,
-            "hidden": backbone.built.width,
-            "positions": backbone.built.max_length,
-            "width": encoder.width(),
+            "positions": built.max_length,
+            "width": encoder.width,
             "weight_bytes": encoder.weight_bytes,
-            "copy_bytes": backbone.copy_bytes(device.precision),
         }
-    return {
-        "device": attrs.asdict(device),
-        "encoders": encoders,
-        "stages": [attrs.asdict(stage) for stage in resource_plan.stages],
-        "encoding": dict(resource_plan.encoding),
-    }
+    for stage in resource_plan.stages:
+        record[f"stage {stage.title}"] = attrs.asdict(stage, filter=without_title)
+    if resource_plan.encoding and not resource_plan.stages:
+        record["evaluation"] = {"memory": dict(resource_plan.encoding)}
+    return record
 
 
-def _lines(record: Mapping[str, Any], recipe: Recipe) -> Iterator[str]:
-    """Yield a plan as lines of text."""
-    device = record["device"]
-    spread = f"{device['count']} x " if device["count"] > 1 else ""
-    yield f"runtime {device['kind']}: {spread}{device['name']}, {device['precision']}"
-    yield from _rows(device, DEVICE)
-
-    for name, encoder in record["encoders"].items():
-        yield ""
-        yield f"encoder {name}: {recipe.encoders[name].backbone.name}"
-        yield from _rows(encoder, ENCODER)
-
-    for stage, planned in zip(recipe.stage, record["stages"], strict=True):
-        yield ""
-        title = f"stage {stage.name}: trains {', '.join(recipe.trained(stage))}"
-        if stage.freeze:
-            title += f", beside {', '.join(stage.freeze)} (frozen)"
-        yield title
-        yield from _rows(planned, STAGE)
-
-    if not record["stages"]:
-        yield ""
-        yield "evaluation"
-        yield from _rows(record, EVALUATION)
-
-
-def _rows(facts: Mapping[str, Any], table: Iterable[Row]) -> Iterator[str]:
-    """Yield a line for each row whose value is known. Further lines of a value are indented."""
-    for label, name, show in table:
-        value = facts.get(name)
+def _lines(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each value that is known; parts of the memory are below their sum, the largest first."""
+    for name, value in part.items():
+        label = f"{name.replace('_', ' '):<20}"
         if value is None or value in ("", (), {}):
             continue
-        first, *others = show(value).splitlines()
-        yield f"  {label:<{LABEL_WIDTH}}{first}"
-        for line in others:
-            yield f"  {'':<{LABEL_WIDTH}}{line}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}"
+        if name == "fits":
+            answer = "no: set `micro_batch`, use `lora`, or spread it"
+            if value:
+                answer = "yes"
+            yield f"{label}{answer}"
+        elif isinstance(value, dict):
+            yield f"{label}{_bytes(sum(value.values()))}"
+            for key, size in sorted(value.items(), key=lambda entry: -entry[1]):
+                yield f"  {key:<18}{_bytes(size)}"
+        elif isinstance(value, tuple):
+            for text in value:
+                yield f"{label}{text}"
+        elif name in ("memory", "libraries", "weight_bytes"):
+            yield f"{label}{_bytes(value)}"
+        elif isinstance(value, float):
+            yield f"{label}{value:,.4g}"
+        elif isinstance(value, int):
+            yield f"{label}{value:,}"
+        else:
+            yield f"{label}{value}"
 
 
 def _bytes(size: float) -> str:
@@ -152,43 +129,3 @@ def _bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
-
-
-def _parts(parts: Mapping[str, int]) -> str:
-    """Return the total size and, on further lines, the parts, the largest first."""
-    lines = [_bytes(sum(parts.values()))]
-    for name, size in sorted(parts.items(), key=lambda part: -part[1]):
-        lines.append(f"{_bytes(size):>9}  {name}")
-    return "\n".join(lines)
-
-
-def _teraflops(flops: float) -> str:
-    return f"{flops / 1e12:,.3g}"
-
-
-DEVICE: tuple[Row, ...] = (("memory", "memory", _bytes),)
-ENCODER: tuple[Row, ...] = (
-    ("unknown", "problem", str),
-    ("from", "source", lambda source: "\n".join(map(" ".join, source.items()))),
-    ("parameters", "parameters", _number),
-    ("trainable", "trainable", _number),
-    ("blocks", "blocks", _number),
-    ("states", "hidden", lambda width: f"{width} numbers"),
-    ("vector", "width", lambda width: f"{width} numbers"),
-    ("weights", "weight_bytes", _bytes),
-)
-STAGE: tuple[Row, ...] = (
-    ("unknown", "problems", "\n".join),
-    ("rows", "rows", _number),
-    ("steps", "steps", _number),
-    ("validations", "validations", _number),
-    ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} per text"),
-    ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} per step"),
-    ("", "lengths", str),
-    ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP per step"),
-    ("memory", "memory", _parts),
-    ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
-    ("advice", "advice", str),
-)
-EVALUATION: tuple[Row, ...] = (("memory", "encoding", _parts),)
-"""Line of evaluations outside of stages."""

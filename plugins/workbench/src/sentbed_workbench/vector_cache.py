@@ -16,9 +16,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import struct
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import TEMPORARY, atomic_file
+from sentbed.helpers import atomic_file
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
 from sentbed_common import (
@@ -45,19 +42,10 @@ LIMIT_VARIABLE = "SENTBED_CACHE_GB"
 DEFAULT_GB = 5.0
 """Largest size of the cache in GB if the variable is not set."""
 
-SEGMENT = ".vectors"
-"""Suffix of the files with vectors."""
-
-_HEADER = struct.Struct("<8sQQ16s")
-"""Header of a file: magic bytes, number of rows, width, and the BLAKE2b hash of the vectors.
-
-The vectors follow in fp32, row by row. The key of the hash is made of the names of space and list, so that a
-file in a wrong place is recognised."""
-_MAGIC = b"sbvec\0\0\2"
-HEADER_SIZE = _HEADER.size
-"""Size of a file's header in bytes."""
-_ABANDONED = 3600.0
-"""Age in seconds from which a temporary file is taken to be left by a killed process."""
+SEGMENT = ".npy"
+"""Suffix of the files with vectors: float32 `(texts, width)`, as NumPy writes them."""
+HEADER_SIZE = 128
+"""Size in bytes of the header of such a file."""
 
 
 def size_limit() -> int:
@@ -93,7 +81,6 @@ class VectorCache(VectorStore):
     """Whether vectors are written. It is false after an error."""
     _room: int = attrs.field(default=0, init=False)
     """Number of bytes that may be written before the size of the cache is checked again."""
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def space(self, encoder: Encoder) -> str | None:
         """Return the fingerprint of an encoder, or None if a part of the encoder has no fingerprint."""
@@ -122,13 +109,10 @@ class VectorCache(VectorStore):
             if space:
                 digest = list_digest(distinct)
                 vectors = self._read(space, digest, (len(distinct), width))
-            with self._lock:
-                if vectors is None:
-                    self.encoded += len(distinct)
-                else:
-                    self.taken += len(distinct)
-
-            if vectors is None:
+            if vectors is not None:
+                self.taken += len(distinct)
+            else:
+                self.encoded += len(distinct)
                 vectors = self.compute(space, distinct, encode, progress)
                 if space:
                     self.keep(space, digest, vectors)
@@ -159,26 +143,19 @@ class VectorCache(VectorStore):
         digest: str,
         shape: tuple[int, int],
     ) -> NDArray[np.float32] | None:
-        """Return the cached vectors of a list, or None if there are none. A damaged file is removed."""
+        """Return the cached vectors of a list, or None if there are none that can be read."""
         import numpy as np
 
         path = self.path(space, digest)
         try:
-            with path.open("rb") as stream:
-                header, content = stream.read(HEADER_SIZE), stream.read()
-        except OSError:
-            return None
-
-        expected = _HEADER.pack(_MAGIC, *shape, _checksum(space, digest, content))
-        if header != expected or len(content) != 4 * shape[0] * shape[1]:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-            return None
-        with suppress(OSError):
+            vectors: NDArray[np.float32] = np.load(path, allow_pickle=False)
             # This records the last use, since file systems need not keep access times.
             os.utime(path)
-
-        return np.frombuffer(content, "<f4").reshape(shape)
+        except (OSError, ValueError, EOFError):
+            return None
+        if vectors.shape != shape or vectors.dtype != np.float32:
+            return None
+        return vectors
 
     def keep(
         self,
@@ -187,31 +164,26 @@ class VectorCache(VectorStore):
         vectors: NDArray[np.float32],
     ) -> None:
         """Write the vectors of a list of texts, unless they exceed the limit or writing failed before."""
-        path = self.path(space, digest)
-        content = vectors.astype("<f4", copy=False).tobytes()
-        if not self.writes or HEADER_SIZE + len(content) > self.limit:
+        import numpy as np
+
+        size = HEADER_SIZE + vectors.nbytes
+        if not self.writes or size > self.limit:
             return
-        header = _HEADER.pack(_MAGIC, *vectors.shape, _checksum(space, digest, content))
         try:
-            with atomic_file(path) as stream:
-                stream.write(header)
-                stream.write(content)
-            with self._lock:
-                self._room -= HEADER_SIZE + len(content)
-                if self._room < 0:
-                    self._room = self._evict()
+            with atomic_file(self.path(space, digest)) as stream:
+                np.save(stream, vectors.astype(np.float32, copy=False))
+            self._room -= size
+            if self._room < 0:
+                self._room = self._evict()
         except (RunError, OSError) as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 # Another process has just cleared the cache.
                 return
-            with self._lock:
-                is_first_error = self.writes
-                self.writes = False
-            if is_first_error:
-                self.say(
-                    f"vectors are not kept for later evaluations: {error}, "
-                    f"with the environment variable `{CACHE_VARIABLE}`"
-                )
+            self.writes = False
+            self.say(
+                f"vectors are not kept for later evaluations: {error}, "
+                f"with the environment variable `{CACHE_VARIABLE}`"
+            )
 
     def _evict(self) -> int:
         """Remove the least recently used files until the limit is met. Return how many bytes may be written next.
@@ -226,31 +198,14 @@ class VectorCache(VectorStore):
             path.unlink(missing_ok=True)
             excess -= state.st_size
 
-        self.tidy(_ABANDONED)
         return max(0, -excess) // 8
 
     def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield each file with vectors, and its `stat` result."""
-        for directory in self.root.glob("*/"):
-            # Another process may remove the whole space, or a file of it.
-            paths: list[Path] = []
+        for path in self.root.glob(f"*/*{SEGMENT}"):
+            # Another process may remove the file.
             with suppress(OSError):
-                paths += directory.glob(f"*{SEGMENT}")
-            for path in paths:
-                with suppress(OSError):
-                    yield path, path.stat()
-
-    def tidy(self, age: float) -> None:
-        """Remove temporary files that killed processes left, and spaces that were empty for `age` seconds."""
-        now = time.time()
-        for directory in self.root.glob("*/"):
-            with suppress(OSError):
-                for path in directory.glob(f".*{TEMPORARY}"):
-                    if path.stat().st_mtime < now - _ABANDONED:
-                        path.unlink(missing_ok=True)
-                is_empty = next(directory.iterdir(), None) is None
-                if is_empty and directory.stat().st_mtime <= now - age:
-                    directory.rmdir()
+                yield path, path.stat()
 
 
 def list_digest(texts: Sequence[str]) -> str:
@@ -259,13 +214,3 @@ def list_digest(texts: Sequence[str]) -> str:
     for text in texts:
         digest.update(hashlib.blake2b(text.encode(), digest_size=16).digest())
     return digest.hexdigest()
-
-
-def _checksum(
-    space: str,
-    digest: str,
-    content: bytes,
-) -> bytes:
-    """Return the hash in the header of a file; see `_HEADER`."""
-    key = (space + digest).encode()
-    return hashlib.blake2b(content, digest_size=16, key=key).digest()

@@ -68,6 +68,7 @@ class MTEBModel:
         vectors: NDArray[np.float32] = self._encoder.encode(texts, task)
         if task_metadata.type in _TRAINS_ON_VECTORS:
             return require_nonzero(vectors, texts)
+
         return vectors
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
@@ -77,6 +78,7 @@ class MTEBModel:
             return cos_sim(embeddings1, embeddings2)
         first, second = _normalized(similarity, embeddings1, embeddings2)
         similarities: torch.Tensor = similarity.similarity(first, second)
+
         return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
@@ -86,6 +88,7 @@ class MTEBModel:
             return pairwise_cos_sim(embeddings1, embeddings2)
         first, second = _normalized(similarity, embeddings1, embeddings2)
         similarities: torch.Tensor = similarity.pairwise(first, second)
+
         return similarities
 
 
@@ -110,6 +113,7 @@ def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTas
     else:
         # Often only queries have an instruction: documents then get none.
         instruction = str(prompt.get(side, ""))
+
     return TextTask(metadata.name, str(metadata.type), side, instruction)
 
 

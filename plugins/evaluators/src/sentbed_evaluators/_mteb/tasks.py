@@ -107,6 +107,7 @@ def _metric(
         return main
     metric = main.removeprefix(_BY_COSINE)
     subsets = next(iter(results.values()))
+
     return metric if metric in subsets[0] else main
 
 
@@ -143,6 +144,7 @@ def _scores(
             }
             languages.update(result["languages"])
             scores.append(_score(about.name, metric, 100 * result[key], protocol))
+
     if len(scores) == 1:
         yield scores[0]
         return

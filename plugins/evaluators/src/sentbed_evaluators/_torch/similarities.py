@@ -54,6 +54,7 @@ def best_documents(
             places = np.take_along_axis(places, order, axis=1)
             values = np.take_along_axis(values, order, axis=1)
             seen += len(part)
+
     return places
 
 

@@ -19,7 +19,7 @@ from sentbed_report.figures.lines import line_plot
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.scatter import scatter_plot
 from sentbed_report.figures.training_curves import stages_of_study, training_plots
-from sentbed_report.run_cost import KEY as RUN_COST
+from sentbed_report.run_cost_recorder import KEY as RUN_COST
 from sentbed_report.study.axis_effects import axis_effects, together_with
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow

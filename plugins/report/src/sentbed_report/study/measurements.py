@@ -9,7 +9,6 @@ import attrs
 from sentbed.protocols import START, Score
 
 from sentbed_report.data_splits import is_development
-from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_protocols import evaluation_protocol, protocol_hash
 from sentbed_report.statistics.cell_scores import Run
 from sentbed_report.study.axis_columns import axis_column
@@ -72,11 +71,9 @@ def measurements(data: StudyData) -> Iterator[Measurement]:
     for cell in data.cells:
         for run in cell.runs:
             for encoder in encoder_order(score.encoder for score in run.scores):
-                for score in run.scores:
+                for score in (*run.scores, *run.costs):
                     if score.encoder == encoder:
                         yield Measurement(cell, run, score)
-                for score in cost_scores(run.cost, encoder):
-                    yield Measurement(cell, run, score)
 
 
 def study_frame(data: StudyData) -> pandas.DataFrame:

@@ -21,8 +21,6 @@ class Published:
     """Where the numbers are published, if the name of the table does not say so."""
     hardware: str = ""
     """Hardware on which the numbers were measured."""
-    hours: float | None = attrs.field(default=None, validator=optional(ge(0)))
-    """Approximate duration of one cell on that hardware in hours."""
     note: str = ""
     """Known differences between the paper, its code and this recipe."""
     contradicted: Mapping[str, str] = attrs.field(factory=dict)

@@ -20,7 +20,6 @@ from sentbed_report.study.study_data import (
     CellRun,
     CellStatus,
     StudyData,
-    with_decided_splits,
     with_runs,
 )
 from sentbed_report.study.study_file import STUDY, read_study_file
@@ -44,10 +43,9 @@ def read_data(directory: str | Path, study: StudyData | None = None) -> StudyDat
     """
     place = Path(directory)
     study = study or read_study_file(place)
-    cells = with_runs(study.cells, partial(_with_state, place))
     return attrs.evolve(
         study,
-        cells=with_decided_splits(cells),
+        cells=with_runs(study.cells, partial(_with_state, place)),
         recipe=_recipe(place),
         directory=place,
     )

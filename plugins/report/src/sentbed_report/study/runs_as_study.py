@@ -20,7 +20,6 @@ from sentbed_report.study.study_data import (
     CellInfo,
     CellRun,
     StudyData,
-    with_decided_splits,
     with_runs,
 )
 
@@ -104,7 +103,7 @@ def _study_of(groups: Sequence[_Cell], base: Path) -> StudyData:
     return StudyData(
         name=title,
         axes=(),
-        cells=with_decided_splits(cells),
+        cells=tuple(cells),
         baseline=baseline,
         seeds=tuple(seeds),
         directory=base,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -10,9 +10,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.data_splits import data_of, is_development, with_decided_split
 from sentbed_report.degenerate_scores import without_degenerate_values
-from sentbed_report.run_cost import RunCost
 from sentbed_report.study.study_settings import StudySettings
 
 CellStatus: TypeAlias = Literal[
@@ -33,8 +31,6 @@ class AxisInfo:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
-    paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set; a stage stands in a path by its name."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -58,25 +54,14 @@ class CellRun:
     the value NaN."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
-    cost: RunCost | None = None
-    """Cost of a finished or failed run; None if it was not recorded."""
+    costs: tuple[Score, ...] = ()
+    """Costs of a finished run, as scores of its encoders; see `cost_scores`."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
     """Label of the run's prompt; empty in a study without `prompts`."""
     key: str = ""
     """Hash of everything in the recipe that determines the run's weights; empty outside of a study."""
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """Manifest of the run in `record`; empty if the run has no record."""
-        manifest: Mapping[str, Any] = self.record.get("manifest", {})
-        return manifest
-
-    @property
-    def chosen_on(self) -> frozenset[str]:
-        """Hashes of the data files by which validations chose the weights of the run."""
-        return frozenset(self.manifest.get("chosen_on", ()))
 
     def __repr__(self) -> str:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
@@ -97,7 +82,7 @@ class CellInfo:
     runs: tuple[CellRun, ...]
     """Runs, one per seed; in a study with `prompts`, one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
+    """Differences from the recipe of the baseline, where the cell has no labels: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs with fresh seeds, if this is the chosen cell; they are in no table. See `Decide.confirm`."""
 
@@ -123,29 +108,6 @@ class CellInfo:
             if run.status != "finished":
                 unfinished.add(run.seed)
         return tuple(seed for seed in self.seeds if seed not in unfinished)
-
-
-def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
-    """Return the cells; scores count as on development data if their data file decided anything in the study.
-
-    A file decided something if any score of the study declares it as development data, or if a validation on it
-    chose weights.
-    """
-    decided: set[str] = set()
-    for cell in cells:
-        for run in cell.runs:
-            decided |= run.chosen_on
-            for score in run.scores:
-                if is_development(score):
-                    decided |= data_of(score)
-    if not decided:
-        return tuple(cells)
-
-    def with_splits(run: CellRun) -> CellRun:
-        scores = [with_decided_split(score, decided) for score in run.scores]
-        return attrs.evolve(run, scores=tuple(scores))
-
-    return with_runs(cells, with_splits)
 
 
 def with_runs(

@@ -20,8 +20,8 @@ _STATE = (
     "error",
     "seconds",
     "scores",
+    "costs",
     "record",
-    "cost",
 )
 """Fields of a run that are read from its own directory."""
 

@@ -69,9 +69,9 @@ def main_table(summaries: Sequence[Summary]) -> Summary | None:
 
 
 def open_runs(data: StudyData) -> int:
-    """Return the number of runs that have neither finished nor failed."""
-    counts = status_counts(data)
-    return counts["running"] + counts["waiting"] + counts["interrupted"]
+    """Return the number of runs, those with fresh seeds too, that have neither finished nor failed."""
+    statuses = [run.status for run in data.runs_and_fresh_runs]
+    return sum(status not in ("finished", "failed") for status in statuses)
 
 
 def score_name(main: Summary) -> str:

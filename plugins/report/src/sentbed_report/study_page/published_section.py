@@ -90,23 +90,13 @@ def expected_table(
 
 
 def published_notes(data: StudyData) -> tuple[str, ...]:
-    """Return sentences on each published table: source, hardware, hours and known differences."""
+    """Return sentences on each published table: hardware, known differences, and what is not counted."""
     notes = []
     for title, table in data.expected.items():
-        conditions = []
-        if table.hours is not None:
-            conditions.append(f"about {table.hours:g} h per cell")
         if table.hardware:
-            conditions.append(table.hardware)
-
-        parts = []
-        if conditions:
-            parts.append(f"{' on '.join(conditions)}.")
+            notes.append(f"{title}: measured on {table.hardware}.")
         if table.note:
-            parts.append(table.note)
-        if parts:
-            notes.append(f"{title}: {' '.join(parts)}")
-
+            notes.append(f"{title}: {table.note}")
         for cell, reason in table.contradicted.items():
             notes.append(f"{title}, {cell}: shown but not counted, since {reason}.")
     return tuple(notes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import torch
@@ -28,7 +28,8 @@ from sentbed_common.pass_cost import PassCost, pass_cost
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from sentbed_workbench.module_sizes import LossSize, Shapes
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Name of a parameter -> its shape."""
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Precision -> data type of torch."""
@@ -52,15 +53,6 @@ class FakeBackbone:
     def parameters(self) -> int:
         """Number of parameters, including adapters; tied weights count once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
-
-    @property
-    def blocks(self) -> int:
-        """Number of transformer blocks."""
-        lengths = [1]
-        for submodule in self.module.modules():
-            if isinstance(submodule, torch.nn.ModuleList):
-                lengths.append(len(submodule))
-        return max(lengths)
 
     @property
     def weight_bytes(self) -> int:
@@ -188,6 +180,20 @@ def _sum_of_states(states: Any) -> torch.Tensor:
         tensors[-1] = states.decoder_state
     sums = [tensor.float().sum() for tensor in tensors]
     return torch.stack(sums).sum()
+
+
+@attrs.frozen(eq=False)
+class LossSize:
+    """Size of a loss, and the cost of its passes for a batch."""
+
+    shapes: Shapes = attrs.field(factory=dict)
+    """Shapes of its parameters, by name."""
+    state_bytes: int = 0
+    """Size in bytes of the state that it keeps between steps."""
+    operations: float = 0.0
+    """Floating-point operations of its forward and backward pass."""
+    peak_bytes: int = 0
+    """Most bytes that the passes take at a time, with the vectors that it gets."""
 
 
 def loss_size(
