@@ -25,9 +25,8 @@ from sentbed.errors import PluginError
 from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.protocols import MAIN_ENCODER, EncoderRecipe, Recipe
 from sentbed.tools import EXTENDS, SCHEMA, TABLE, Plugins
-from sentbed_common import field_docs
 
-from sentbed_workbench.component_docs import default_of, hints_of
+from sentbed_workbench.component_docs import keys_of
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -178,20 +177,20 @@ class _SchemaBuilder:
 
     def properties(self, cls: type[Any]) -> dict[str, Schema]:
         """Return the schema of each key of a table, with the key's documentation and default."""
-        docs = field_docs(cls)
-        hints = hints_of(cls)
         schemas = {}
-        for key, field in _fields_by_key(cls).items():
-            schema = self.value_schema(hints[field.name])
+        for key in keys_of(cls):
+            if key.is_table:
+                continue
+            schema = self.value_schema(key.type)
             annotations: Schema = {}
-            if description := inspect.cleandoc(docs.get(field.name, "")):
-                annotations["description"] = description
-            if (default := default_of(field)) not in (None, attrs.NOTHING):
-                annotations["default"] = default
+            if key.documentation:
+                annotations["description"] = key.documentation
+            if key.default not in (None, attrs.NOTHING):
+                annotations["default"] = key.default
             if annotations and "$ref" in schema:
                 # Other keywords in the same schema as a `$ref` are ignored.
                 schema = {"allOf": [schema]}
-            schemas[key] = schema | annotations
+            schemas[key.name] = schema | annotations
 
         return schemas
 
@@ -262,17 +261,6 @@ class _SchemaBuilder:
         """Store a definition and return a reference to it."""
         self.definitions[name] = schema
         return {"$ref": f"#/definitions/{name}"}
-
-
-def _fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields of a class that are keys of its table, by key."""
-    fields = {}
-    for field in attrs.fields(cls):
-        metadata = field.metadata
-        if metadata.get("skip") or metadata.get("inline") or metadata.get("spread"):
-            continue
-        fields[metadata.get("key", field.name)] = field
-    return fields
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:
