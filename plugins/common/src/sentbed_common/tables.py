@@ -90,6 +90,7 @@ def table_rows(
         rows = _file_rows(path, columns, layout)
 
     empty = True
+
     for row in rows:
         empty = False
         yield row
@@ -150,6 +151,7 @@ def local_file(location: str, revision: str | None = None) -> Path:
         raise DataError(
             "this is a directory; expected a file; name the file in it", path
         )
+
     return path
 
 
@@ -184,6 +186,7 @@ def require_text(
             file,
             number,
         )
+
     return value
 
 
@@ -199,6 +202,7 @@ def require_number(
     Raises `DataError` for another value.
     """
     low, high = limits or (-math.inf, math.inf)
+
     try:
         # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
         parsed = float(str(value).replace("_", "?"))
@@ -211,6 +215,7 @@ def require_number(
             file,
             number,
         )
+
     return parsed
 
 
@@ -226,6 +231,7 @@ def find_columns(
         DataError: if the table lacks a column, or has it more than once. `number` is the line of the names.
     """
     found = []
+
     for column in columns:
         name = column
         if not isinstance(name, str):
@@ -239,6 +245,7 @@ def find_columns(
                 number,
             )
         found.append(name)
+
     return found
 
 
@@ -248,6 +255,7 @@ def _usual_name(usual: Sequence[str], names: Sequence[str]) -> str:
         for other in names:
             if other.lower() == name:
                 return other
+
     return usual[0]
 
 
@@ -271,6 +279,7 @@ def _file_rows(
         return _json_rows(path, columns, layout.encoding)
     if suffix == ".parquet":
         return _parquet_rows(path, columns)
+
     return _arrow_rows(path, columns)
 
 
@@ -322,6 +331,7 @@ def _selected(
 
     last = max(places)
     blank = None
+
     for number, fields in rows:
         if layout.skip_short_rows and len(fields) < width:
             continue
@@ -349,6 +359,7 @@ def _json_rows(
 ) -> Iterator[Row]:
     """Yield the values of the keys `columns` of each object in a JSON Lines file."""
     names: list[str] = []
+
     for number, line in text_lines(path, encoding):
         if not line or line.isspace():
             continue
@@ -367,6 +378,7 @@ def _parquet_rows(path: Path, columns: Sequence[Column]) -> Iterator[Row]:
         "the file cannot be read as Parquet",
         "write it again",
     )
+
     with readable, parquet.ParquetFile(path) as file:
         names = find_columns(columns, file.schema_arrow.names, path)
         batches = file.iter_batches(BATCH_ROWS, columns=sorted(set(names)))
@@ -382,6 +394,7 @@ def _arrow_rows(path: Path, columns: Sequence[Column]) -> Iterator[Row]:
         "the file cannot be read as Arrow IPC",
         "write it again",
     )
+
     with readable, pyarrow.OSFile(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
@@ -404,6 +417,7 @@ def _validated(batch: Any) -> Any:
 def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of record batches."""
     number = 0
+
     for batch in batches:
         values = []
         for name in names:
@@ -445,6 +459,7 @@ def _hub_parts(location: str) -> tuple[str, str]:
     repository, _, file = rest.partition("/")
     if not repository:
         return owner, ""
+
     return f"{owner}/{repository}", file
 
 
