@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
@@ -25,7 +26,6 @@ class ConsoleTracker:
     """Shows a run on standard error: with progress bars on a terminal, otherwise as plain lines."""
 
     def __init__(self) -> None:
-        self._console: Console | None = None
         self._progress: Progress | None = None
         """Progress of a stage, or of a part of an evaluation."""
         self._name = ""
@@ -99,7 +99,7 @@ class ConsoleTracker:
             value = score_text(score.value)
             table.add_row(score.task, score.metric, score.protocol_name, value)
             skipped |= dict.fromkeys(score.skipped)
-        self._open_console().print(table)
+        self._console.print(table)
 
         if skipped:
             self._say(
@@ -185,19 +185,16 @@ class ConsoleTracker:
         if (run.directory / STATES).is_dir():
             self._say(f"to go on: sentbed run RECIPE --resume {run.directory}")
 
-    def _open_console(self) -> Console:
-        """Return the console, which is opened at the first call."""
+    @cached_property
+    def _console(self) -> Console:
+        """The console, which is opened when it is first needed."""
         from rich.console import Console
 
-        if self._console is None:
-            self._console = Console(
-                stderr=True, highlight=False, soft_wrap=True, markup=False
-            )
-        return self._console
+        return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
     def _say(self, text: str) -> None:
         """Print a line."""
-        self._open_console().print(text)
+        self._console.print(text)
 
     def _open_bar(
         self,
@@ -209,7 +206,6 @@ class ConsoleTracker:
         from rich import progress
 
         self._close_bar()
-        console = self._open_console()
         self._name = name
         self._progress = progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
@@ -218,8 +214,8 @@ class ConsoleTracker:
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(),
             progress.TextColumn("{task.fields[live]}", markup=False),
-            console=console,
-            disable=not console.is_terminal,
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
         self._progress.add_task(name, total=total, completed=done, live="")
         self._progress.start()
@@ -242,8 +238,6 @@ class ConsoleTracker:
             line = f"{self._name}: {done} of {total}"
             if live:
                 line += f", {live}"
-            if task.elapsed is not None:
-                line += f", {timedelta(seconds=round(task.elapsed))}"
             if task.time_remaining is not None:
                 line += f", about {timedelta(seconds=round(task.time_remaining))} left"
             self._say(line)
