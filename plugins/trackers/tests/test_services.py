@@ -118,17 +118,13 @@ SERIES = {
     "scores/en@start/STS12/spearman/senteval-sts": [(0, 40.0)],
     "scores/en/STS12/spearman/senteval-sts": [(0, 70.0)],
 }
-OF_A_STAGE = {
-    "loss": [(1, 1.0), (2, 1 / 2), (3, 1 / 3)],
-    "learning_rate": [(1, 1e-3), (2, 1e-3 / 2), (3, 1e-3 / 3)],
-    "grad_norm": [(1, 2.0), (2, 4.0), (3, 6.0)],
-    "temperature": [(1, 1.05), (2, 2.05), (3, 3.05)],
-    "validation": [(3, 83.0)],
-    "watch/en/dev/alignment/st5": [(0, 0.25), (3, 1.0)],
-}
-for name, points in OF_A_STAGE.items():
-    SERIES[f"nli/{name}"] = points
-    SERIES[f"align/{name}"] = points
+for stage in ("nli", "align"):
+    SERIES[f"{stage}/loss"] = [(1, 1.0), (2, 1 / 2), (3, 1 / 3)]
+    SERIES[f"{stage}/learning_rate"] = [(1, 1e-3), (2, 1e-3 / 2), (3, 1e-3 / 3)]
+    SERIES[f"{stage}/grad_norm"] = [(1, 2.0), (2, 4.0), (3, 6.0)]
+    SERIES[f"{stage}/temperature"] = [(1, 1.05), (2, 2.05), (3, 3.05)]
+    SERIES[f"{stage}/validation"] = [(3, 83.0)]
+    SERIES[f"{stage}/watch/en/dev/alignment/st5"] = [(0, 0.25), (3, 1.0)]
 
 
 @pytest.fixture
