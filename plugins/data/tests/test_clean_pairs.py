@@ -165,6 +165,11 @@ def test_what_does_not_go_together_is_refused(put):
     (problem,) = CleanPairs(source=Nli(path="a.tsv", build="labelled")).check()
     assert problem.startswith("`nli` has no column `anchor`, `positive`")
 
+    source = source_of(put, PAIRS)
+    single = Mix(sources=(source, source), batches="single")
+    (problem,) = CleanPairs(source=single).check()
+    assert problem.endswith("clean each of its sources")
+
     lines = put("lines.txt", "one two three\nfour five six\n")
     with pytest.raises(
         DataError, match=r"texts of `delete` change from epoch to epoch"

@@ -47,8 +47,8 @@ class Varied(InMemoryDataset):
         return varied
 
 
-def mix(*sizes):
-    return Mix(sources=tuple(map(Made, sizes, "abcdef")))
+def mix(*sizes, **settings):
+    return Mix(sources=tuple(map(Made, sizes, "abcdef")), **settings)
 
 
 def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first():
@@ -102,6 +102,21 @@ def test_an_order_is_that_of_its_key_and_epoch():
     assert table.order((1, 0), 0).tolist() == order
     assert table.order((1, 0), 1).tolist() != order
     assert table.order((2, 0), 0).tolist() != order
+
+
+def test_a_batch_of_a_single_source_has_rows_of_one():
+    table = mix(30, 20, batches="single").open()
+    batches = table.batches(4, (1, 0), 0)
+    assert sorted(map(len, batches)) == [2] + 12 * [4]
+    assert sorted(np.concatenate(batches)) == list(range(50))
+    of_first = [bool(batch[0] < 30) for batch in batches]
+    for batch, is_of_first in zip(batches, of_first, strict=True):
+        assert ((batch < 30) == is_of_first).all()
+
+    # Batches of both sources alternate.
+    assert of_first not in (sorted(of_first), sorted(of_first, reverse=True))
+    with pytest.raises(DataError, match="remove `distinct`"):
+        table.order((1, 0), 0)
 
 
 def test_the_order_of_many_rows_is_exact_and_even():

@@ -15,6 +15,7 @@ from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
 
 from sentbed_data.columns_and_counts import chosen_columns, counts_text
+from sentbed_data.mix import Mix
 from sentbed_data.word_splitting import count_words
 
 _BLOCK = 1024
@@ -49,6 +50,12 @@ class CleanPairs(DataSource):
         """Yield problems that show without reading the data."""
         if missing := {"anchor", "positive"}.difference(self.source.columns):
             yield f"`{self.source.name}` has no column {listed(sorted(missing))}; take a source of pairs"
+
+        if isinstance(self.source, Mix) and self.source.batches == "single":
+            yield (
+                'the mix has `batches = "single"`, and a clean mix is shuffled as a whole; '
+                "clean each of its sources"
+            )
 
     def open(self) -> CleanedPairs:
         """Open the source, and read it once to find the pairs to keep.

@@ -6,13 +6,13 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import min_len
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource
+from sentbed.protocols import Dataset, DataSource, cut_into_batches
 
 from sentbed_data.columns_and_counts import chosen_columns
 
@@ -36,6 +36,9 @@ class Mix(DataSource):
 
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
+    batches: Literal["mixed", "single"] = "mixed"
+    """`mixed`: a batch may have rows of several sources. `single`: all rows of a batch, and so its in-batch
+    negatives, are from one source."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,7 +95,7 @@ class Mix(DataSource):
 
             parts.append(part)
 
-        return Mixed(self.columns, tuple(parts))
+        return Mixed(self.columns, tuple(parts), self.batches == "single")
 
 
 @attrs.frozen(eq=False)
@@ -102,6 +105,8 @@ class Mixed(Dataset):
     columns: tuple[str, ...]
     """Columns that every part has."""
     parts: tuple[Dataset, ...]
+    single: bool = False
+    """Whether all rows of a batch come from one part."""
     _starts: tuple[int, ...] = attrs.field(init=False)
 
     @_starts.default
@@ -125,9 +130,9 @@ class Mixed(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the parts' fingerprints and the columns."""
+        """SHA-256 over the parts' fingerprints, the columns and how batches are made."""
         fingerprints = [part.fingerprint for part in self.parts]
-        described = repr((fingerprints, self.columns))
+        described = repr((fingerprints, self.columns, self.single))
 
         return hashlib.sha256(described.encode()).hexdigest()
 
@@ -167,7 +172,38 @@ class Mixed(Dataset):
         for part in self.parts:
             yield from part.texts(chosen_columns(self.columns, columns))
 
+    def batches(
+        self,
+        batch_size: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> list[NDArray[np.int64]]:
+        """Return the rows of each batch of an epoch; with `single`, those of the parts in a drawn order."""
+        import numpy as np
+
+        rows = self._mixed_rows(key, epoch)
+        if not self.single:
+            return cut_into_batches(rows, batch_size)
+
+        batches = []
+        for start, stop in pairwise(self._starts):
+            of_part = rows[(rows >= start) & (rows < stop)]
+            batches += cut_into_batches(of_part, batch_size)
+
+        order = np.random.default_rng([*key, epoch, _TURNS]).permutation(len(batches))
+        return [batches[number] for number in order]
+
     def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch, mixed. Raises `DataError` if all rows of a batch come from one part."""
+        if self.single:
+            raise DataError(
+                'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
+                'remove `distinct`, or choose `batches = "mixed"`'
+            )
+
+        return self._mixed_rows(key, epoch)
+
+    def _mixed_rows(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
         """Return the rows of an epoch, mixed; each part is shuffled separately."""
         import numpy as np
 

@@ -45,15 +45,12 @@ def selected_scores(
 ) -> StudyData:
     """Return runs, or a study, with a selection of their scores.
 
-    Runs that differ only in their seed are one cell. `protocol` is the id of a protocol. Costs of runs are only in a study, and only if nothing is selected.
+    Runs that differ only in their seed are one cell. `protocol` is the id of a protocol.
 
     Raises:
         RunError: if no score is of the evaluator, protocol or metric.
     """
     data = runs_as_study(directories)
-    if not is_study(directories[0]):
-        data = attrs.evolve(data, cells=with_runs(data.cells, _without_cost))
-
     data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
     data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
     return _only(data, "metric", metric, attrgetter("metric"))
@@ -65,11 +62,6 @@ def require_tables(summaries: Sequence[Summary]) -> None:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
         )
-
-
-def _without_cost(run: CellRun) -> CellRun:
-    """Return a run without its cost, which else has columns in the tables."""
-    return attrs.evolve(run, costs=())
 
 
 def _only(
@@ -93,6 +85,6 @@ def _only(
         for score in run.scores:
             if of_score(score) == value:
                 scores.append(score)
-        return attrs.evolve(run, scores=tuple(scores), costs=())
+        return attrs.evolve(run, scores=tuple(scores))
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))

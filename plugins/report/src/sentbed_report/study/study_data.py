@@ -54,8 +54,6 @@ class CellRun:
     the value NaN."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
-    costs: tuple[Score, ...] = ()
-    """Costs of a finished run, as scores of its encoders; see `cost_scores`."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
