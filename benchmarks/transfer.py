@@ -27,19 +27,9 @@ from sentbed.protocols import ANY_TASK, TextEncoder, TextTask, Vectors
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.probe import PENALTIES, Classifier
-from sentbed_evaluators.transfer import (
-    PAPERS,
-    TransferTask,
-    examples_of,
-    folds_of,
-    transfer_lists,
-)
-from sentbed_evaluators.transfer_files import (
-    TRANSFER,
-    Split,
-    find_files,
-    read_transfer,
-)
+from sentbed_evaluators.probe_task import LabelledTexts, ProbeTask, TextVectors
+from sentbed_evaluators.transfer import PAPERS
+from sentbed_evaluators.transfer_files import TRANSFER, find_files, read_transfer
 
 ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 1286.6}
 """Seconds of SimCSE's fork of SentEval on one thread for MiniLM's vectors, classifiers alone."""
@@ -89,23 +79,22 @@ def one_alone(
     return steps
 
 
-def load(task: str, files: TaskFiles) -> tuple[TransferTask, Examples, bool]:
+def load(task: str, files: TaskFiles) -> tuple[ProbeTask, Examples, bool]:
     """Return a task, its examples, and whether they are real."""
     try:
-        splits, digest = read_transfer(files, task)
+        read = read_transfer(files, task)
     except DataError:
-        sizes = TRANSFER[task].sizes
+        (size,) = TRANSFER[task].sizes["all"]
         draw = np.random.default_rng(0)
-        drawn = draw.normal(size=(sizes["all"], 384)).astype(np.float32)
+        drawn = draw.normal(size=(size, 384)).astype(np.float32)
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-        labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(
-            np.int64
-        )
-        split = Split(((),), tuple(labels.tolist()))
-        return TransferTask(task, {"all": split}, ""), Examples(drawn, labels), False
-    read = TransferTask(task, splits, digest)
-    vectors = Vectors(transfer_lists([read]), MiniLM())
-    return read, examples_of(vectors, read), True
+        noise = 0.05 * draw.normal(size=len(drawn))
+        labels = (drawn[:, 0] + noise > 0).astype(np.int64)
+        split = LabelledTexts(((),), tuple(labels.tolist()))
+        read = ProbeTask(task, {"all": split}, TRANSFER[task].classes, "")
+        return read, Examples(drawn, labels), False
+    vectors = Vectors({task: read.texts}, MiniLM())
+    return read, read.examples(TextVectors.of(vectors, task)), True
 
 
 def main() -> None:
@@ -145,8 +134,7 @@ def main() -> None:
             fits = total
 
         start = time.perf_counter()
-        folds, grid, _ = folds_of(read, examples, classifier)
-        outcome = classifier.probe(examples, classes, folds, grid, count)
+        outcome = classifier.probe(examples, classes, read.folds(classifier), count)
         seconds = time.perf_counter() - start
         start = time.perf_counter()
         for place in range(options.alone):
@@ -171,19 +159,14 @@ def main() -> None:
             if original
             else f"{'-':>10}{'-':>7}"
         )
-        shown = f"{outcome.accuracy:>9.2f}" if real else f"{'(drawn)':>9}"
+        shown = f"{outcome.accuracy:>9.2f}"
+        if not real:
+            shown = f"{'(drawn)':>9}"
         print(
             f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x"
         )
-    timed = [figure for figure in figures if figure["original"]]
     ours = sum(figure["seconds"] for figure in figures)
     print(f"all: {ours:.1f} s, with {torch.get_num_threads()} threads")
-    if timed:
-        whole = sum(figure["original"] for figure in timed)
-        part = sum(figure["seconds"] for figure in timed)
-        print(
-            f"those that the original was timed on: {part:.1f} s against {whole:.1f} s, {whole / part:.1f} x"
-        )
     memory = (peak_memory() or 0) / 2**30
     peak = matmul_peak(torch.float32)
     print(

@@ -8,9 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 
 import pytest
+from clean_environment import Environment
 from distributions import ROOT, project
 
 PLUGINS = sorted(
@@ -57,24 +57,10 @@ def needs(plugin):
 
 
 def environment(directory, *parts):
-    """Make a clean environment with these distributions; returns the directory of its programs.
-
-    Most of torch and transformers is never imported, and need not be compiled.
-    """
-    venv.create(directory, with_pip=True)
-    binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = [
-        binaries / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    pip += ["--no-compile"]
-    sources = ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)]
-    subprocess.run([*pip, *sources], cwd=ROOT, check=True, timeout=900)
-    return binaries
+    """Make a clean environment with these distributions."""
+    made = Environment.make(directory)
+    made.install("-c", "requirements/constraints.txt", *(f"./{part}" for part in parts))
+    return made
 
 
 @pytest.mark.alone
@@ -82,7 +68,7 @@ def environment(directory, *parts):
 def test_a_plugin_installs_and_loads_alone(plugin, tmp_path):
     parts = needs(plugin)
     assert plugin in ABOVE_ANOTHER or {*parts} <= {plugin, "common"}
-    binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
+    clean = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
     code = """
 import json
 from sentbed.kinds import KINDS
@@ -93,14 +79,8 @@ problems = [plugin.reason for plugin in plugins.plugins if plugin.reason]
 has_components = any(kind in KINDS for kind, _ in plugins.offers)
 print(json.dumps([distributions, problems, has_components]))
 """
-    answer = subprocess.run(
-        [binaries / "python", "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    distributions, problems, has_components = json.loads(answer.stdout)
+    answer = clean.call("python", "-c", code, cwd=tmp_path)
+    distributions, problems, has_components = json.loads(answer)
     # `common` is a library, no plugin.
     expected = {f"sentbed-{part}" for part in parts if part != "common"}
     assert (set(distributions), problems) == (expected, [])
@@ -108,17 +88,15 @@ print(json.dumps([distributions, problems, has_components]))
     assert has_components == offers
     if "common" in parts:
         code = "import sentbed_common as c; [getattr(c, name) for name in dir(c)]"
-        subprocess.run([binaries / "python", "-c", code], check=True, cwd=tmp_path)
+        clean.call("python", "-c", code, cwd=tmp_path)
 
 
 @pytest.mark.alone
 def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
     tmp_path,
 ):
-    venv.create(tmp_path / "venv", with_pip=True)
-    binaries = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"]
-    subprocess.run([binaries / "python", *pip], check=True, timeout=900)
+    clean = Environment.make(tmp_path / "venv")
+    clean.install("uv")
     # The lock that uv makes is of no clone.
     copy = tmp_path / "workspace"
     copy.mkdir()
@@ -127,7 +105,7 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
     for part in ("core", *(f"plugins/{plugin}" for plugin in PLUGINS)):
         shutil.copytree(ROOT / part, copy / part, ignore=ignore)
     done = subprocess.run(
-        [binaries / "uv", "sync", "--dry-run", "--python", sys.executable],
+        [clean.programs / "uv", "sync", "--dry-run", "--python", sys.executable],
         cwd=copy,
         check=True,
         capture_output=True,
@@ -147,7 +125,7 @@ def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path):
     from toy_fixtures import write_distribution
     from toy_plugin import RECIPE
 
-    binaries = environment(tmp_path / "venv", "core")
+    binaries = environment(tmp_path / "venv", "core").programs
     write_distribution(tmp_path / "site", "toy", {"toy": "toy_plugin"})
     paths = [tmp_path / "site", ROOT / "core" / "tests" / "toy"]
     variables = {

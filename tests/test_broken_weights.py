@@ -31,23 +31,6 @@ def encoder():
     return Encoder.build(recipe, engine, lambda: TEXTS * 20)
 
 
-def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
-    encoder, monkeypatch
-):
-    """Why a look at vectors is not enough."""
-    monkeypatch.setattr(
-        "sentbed_hardware._torch.placed_encoder.require_finite_weights",
-        lambda module: None,
-    )
-    (name,) = (
-        name
-        for name in weights(encoder)
-        if name.endswith("0.attention.self.query.weight")
-    )
-    with broken(encoder, name, math.nan, Random(0)):
-        assert np.isfinite(encoder.encode(TEXTS)).all()
-
-
 def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(
     encoder,
 ):

@@ -155,27 +155,3 @@ def test_a_gated_repository_says_to_accept_the_licence(zoo, hub, other_machine):
     with hub.connected(other_machine, licences=False):
         text = sentence(name, zoo)
     assert "gated" in text
-
-
-def test_a_repository_that_is_not_there_says_to_check_the_id(hub, other_machine):
-    backbone = load_plugins().load("backbone", "bert")(model="acme/mistyped")
-    message = "the hub gives no model `acme/mistyped`: "
-    with (
-        hub.connected(other_machine),
-        pytest.raises(sentbed.ModelError, match=message),
-    ):
-        backbone.build(BuildContext(tuple))
-
-
-def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
-    zoo, hub, other_machine
-):
-    zoo.publish(hub, "facebook/opt-125m")
-    zoo.publish(hub, "roberta-base")
-    with hub.connected(other_machine):
-        online = load("facebook/opt-125m", zoo.replica("facebook/opt-125m"))
-    with hub.connected(other_machine, offline=True):
-        offline = load("facebook/opt-125m", zoo.replica("facebook/opt-125m"))
-        text = sentence("roberta-base", zoo)
-    assert offline.origin == online.origin
-    assert "roberta-base" in text

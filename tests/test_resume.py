@@ -47,7 +47,6 @@ steps = 14
 validate = { every = 5, with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev" } }
 [stage.data]
 use = "mix"
-weights = [2.0, 1.0]
 [[stage.data.sources]]
 use = "pairs"
 path = "pkg:sentbed_data/sample/triplets.csv"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
-import attrs
 import pytest
 import tomli
+from clean_environment import Environment
 from click.testing import CliRunner
 from sentbed._cli.main import main
 
@@ -37,66 +33,16 @@ SHORT = (
     'evaluate.0.at=["end"]',
 )
 
-"""Where the recipe says which component of a kind is used."""
-
-
-@attrs.frozen
-class Environment:
-    """A virtual environment."""
-
-    root: Path
-
-    def call(self, *words, cwd):
-        """Run a command in it; returns what it prints."""
-        binaries = self.root / ("Scripts" if sys.platform == "win32" else "bin")
-        environment = {
-            **os.environ,
-            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-        }
-        environment.pop("PYTHONPATH", None)
-        program, *arguments = map(str, words)
-        done = subprocess.run(
-            [binaries / program, *arguments],
-            cwd=cwd,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def install(self, *what, cwd=ROOT):
-        """Install with pip; most of torch and transformers is never imported, and need not be compiled."""
-        options = ("--quiet", "--disable-pip-version-check", "--no-compile")
-        self.call("python", "-m", "pip", "install", *options, *what, cwd=cwd)
-
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
     """`sentbed[standard]` from local wheels, and the conformance kit; nothing in editable form."""
-    environment = Environment(tmp_path_factory.mktemp("clean"))
-    venv.create(environment.root, with_pip=True)
+    environment = Environment.make(tmp_path_factory.mktemp("clean"))
     wheels = tmp_path_factory.mktemp("wheels")
-    quiet = ("--quiet", "--disable-pip-version-check")
-    environment.call("python", "-m", "pip", "install", *quiet, *BUILDING, cwd=ROOT)
-    build = (
-        "wheel",
-        *quiet,
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        wheels,
-    )
-    environment.call(
-        "python",
-        "-m",
-        "pip",
-        *build,
-        *(ROOT / directory for directory in DISTRIBUTIONS),
-        cwd=ROOT,
-    )
+    environment.install(*BUILDING)
+    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
+    distributions = [ROOT / directory for directory in DISTRIBUTIONS]
+    environment.pip("wheel", *options, *distributions)
     options = ("-c", "requirements/constraints.txt", "--find-links", wheels)
     environment.install(
         *options, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0"

@@ -102,13 +102,11 @@ MISTAKES = {
         'normalize = "yes"',
         "encoder.head.normalize",
     ),
-    "a negative batch": ("batch_size = 64", "batch_size = -64", "stage.0.batch_size"),
     "a temperature of the wrong kind": (
         "temperature = 0.05",
         "temperature = [0.05]",
         "stage.0.loss.temperature",
     ),
-    "a seed that is too large": ("seed = 42", "seed = 5000000000", "run.seed"),
     "a word that is none of the choices": (
         'keep = "best"',
         'keep = "good"',
@@ -121,11 +119,6 @@ MISTAKES = {
         "evaluate.0.at.0",
     ),
     "a stage that is no array": ("[[stage]]", "[stage]", "stage"),
-    "a name that cannot be a directory": (
-        'name = "quickstart"',
-        'name = "quick/start"',
-        "run.name",
-    ),
     "two ways to name encoders": ("[runtime]", "[encoders.en]\n[runtime]", ""),
     "another version": ("schema = 1", "schema = 2", "schema"),
     "an expectation of no number": (

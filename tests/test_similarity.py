@@ -13,7 +13,6 @@ from sentbed import (
 from sentbed.protocols import Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
-from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.retrieval import Retrieval
 from sentbed_evaluators.sts import STS
 from sentbed_hardware.adamw import AdamW
@@ -127,42 +126,6 @@ def test_pairs_and_documents_are_compared_by_maxsim(recipe, pairs):
     assert metrics["mrr@3"] == pytest.approx(
         100 * np.where(place < 3, 1 / (1 + place), 0).mean()
     )
-
-
-def test_retrieval_shows_what_a_document_and_a_pair_take(recipe, pairs):
-    encoder = built(recipe)
-    evaluator = Retrieval(pairs, cost=True)
-    costs = {
-        score.task: score.value
-        for score in encoder.evaluate(evaluator, "encoder").scores
-        if score.axis == "cost"
-    }
-    queries, documents = (
-        np.mean(list(map(len, encoder.encode(SENTENCES[start : start + 6]))))
-        for start in (0, 6)
-    )
-
-    assert costs == pytest.approx(
-        {
-            "bytes-per-document": 4 * 16 * documents,
-            "operations-per-pair": 2 * 16 * queries * documents,
-        }
-    )
-
-
-def test_encoding_token_vectors_is_counted_and_timed(recipe, pairs):
-    evaluator = EncodingCost(STS(pairs), repeats=1)
-    settings = ["encoder.pooler.use=mean", "encoder.similarity=cosine"]
-    costs = []
-    for encoder in (built(recipe), built(recipe, *settings)):
-        scores = encoder.evaluate(evaluator, "encoder").scores
-        costs.append({score.task: score.value for score in scores})
-    of_tokens, of_vectors = costs
-
-    assert of_tokens["seconds"] > 0
-
-    for task in ("passes", "tokens", "padding", "parameters"):
-        assert of_tokens[task] == of_vectors[task] > 0
 
 
 @pytest.mark.parametrize("similarity", ["dot", "euclidean", "manhattan"])

@@ -72,9 +72,18 @@ def test_importing_sentbed_loads_no_heavy_library():
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-def test_making_and_checking_components_loads_no_heavy_library():
-    program = ROOT / "tests" / "support" / "made_components.py"
-    answer = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, cwd=ROOT
+def test_loading_and_checking_every_recipe_loads_no_heavy_library():
+    code = (
+        "import sys, tomllib\n"
+        "from pathlib import Path\n"
+        "from sentbed.tools import load_plugins, load_recipe\n"
+        "plugins = load_plugins()\n"
+        "for path in Path('recipes').rglob('*.toml'):\n"
+        "    if 'schema' in tomllib.loads(path.read_text('utf-8')):\n"
+        "        load_recipe(path, check_files=False, plugins=plugins)\n"
+        f"print(*(m for m in {HEAVY!r} if m in sys.modules))\n"
     )
-    assert (answer.returncode, answer.stderr) == (0, "")
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "\n", "")

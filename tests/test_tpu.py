@@ -11,6 +11,8 @@ from run_logs import finished_steps
 
 pytestmark = pytest.mark.jax
 
+jax = pytest.importorskip("jax", reason="needs sentbed-tpu")
+
 ROOT = Path(__file__).parent.parent
 TPU = (
     "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], "
@@ -43,7 +45,6 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path):
         assert score.value == pytest.approx(expected.value, abs=0.05), score.task
     manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
     assert manifest["engine"]["runtime"] == "tpu"
-    assert manifest["counters"]["compile_seconds"] > 0
 
 
 @pytest.mark.slow
@@ -64,6 +65,13 @@ def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buc
         "anchor\tpositive\n" + "".join("\t".join(pair[:2]) + "\n" for pair in rows),
         "utf-8",
     )
+    compiled = []
+
+    def note(event, duration, fun_name="", **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
     run(
         tmp_path / "run",
         TPU,
@@ -73,11 +81,10 @@ def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buc
         "evaluate.0.at=['end']",
         "evaluate.1.at=['end']",
     )
-    steps = [
-        step["metrics"]["compiled_shapes"] for step in finished_steps(tmp_path / "run")
-    ]
+    jax.monitoring.unregister_event_duration_listener(note)
+
+    steps = finished_steps(tmp_path / "run")
     assert len(steps) == -(-len(rows) // 64) == 90
     # A step is compiled as a whole; its batches have 8 to 128 rows of 8 tokens, 64 of 16, or 32 of 32.
-    assert 2 <= steps[-1] <= 12
-    # Few steps after the first have met a new one.
-    assert steps[20] >= steps[-1] - 2
+    of_steps = [name for name in compiled if "_step" in name]
+    assert 2 <= len(of_steps) <= 12

@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import attrs
-from sentbed_common import field_docs
 from sentbed_workbench.component_docs import (
     OPTIONAL,
     REQUIRED,
-    default_text,
-    hints_of,
+    keys_of,
     type_name,
 )
 
@@ -71,21 +68,14 @@ def page(parts: list[str]) -> str:
 
 def fields(cls: type[Any], heading: str = "") -> list[str]:
     """Return the table of the fields of an attrs class, below a heading of this level where one is given."""
-    documented, hints = field_docs(cls), hints_of(cls)
-    shown_fields = [
-        field for field in attrs.fields(cls) if not field.metadata.get("skip")
-    ]
-    rows = (
-        [
-            f"`{field.metadata.get('key', field.name)}`",
-            f"`{_type(hints[field.name])}`",
-            _shown(default_text(field)),
-            cell(inspect.cleandoc(documented.get(field.name, ""))),
-        ]
-        for field in shown_fields
-    )
-    shown = table(["field", "type", "default", "meaning"], rows)
-    return [f"{heading} Fields" if heading else "", shown] if shown_fields else []
+    rows = []
+    for key in keys_of(cls):
+        row = [f"`{key.name}`", f"`{_type(key.type)}`", _shown(key.default_text)]
+        rows.append([*row, cell(key.documentation)])
+    if not rows:
+        return []
+    title = heading and f"{heading} Fields"
+    return [title, table(["field", "type", "default", "meaning"], rows)]
 
 
 def _shown(default: str) -> str:

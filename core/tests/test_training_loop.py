@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sentbed import (
     RunError,
+    run,
 )
 from sentbed._run.context import RunContext
 from sentbed._run.encoder_building import build_encoder, build_encoders
@@ -27,6 +28,7 @@ from toy_plugin import (
     RECIPE,
     TOWERS,
     Across,
+    Engine,
     Gap,
     Pull,
     SgdTrainer,
@@ -118,6 +120,24 @@ def test_steps_count_over_as_many_epochs_as_they_take(
     assert [len(batch["anchor"]) for batch in batches] == sizes
     assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
     assert details(recorder, "stage_started", "total_steps") == [steps]
+
+
+def test_each_part_of_a_run_has_random_numbers_of_its_own(
+    recipe_of, plugins, tmp_path, monkeypatch
+):
+    seeds = []
+    seed_engine = Engine.seed
+
+    def record(engine, seed):
+        seeds.append(seed)
+        seed_engine(engine, seed)
+
+    monkeypatch.setattr(Engine, "seed", record)
+    run(recipe_of(TOWERS), tmp_path / "run", plugins)
+
+    # Those of two encoders, two stages and two evaluations are among them.
+    assert len(seeds) >= 6
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_a_moving_average_is_evaluated_and_left(recipe_of, train, monkeypatch):

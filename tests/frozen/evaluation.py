@@ -79,13 +79,6 @@ mode = "fast"
 data_dir = "cut"
 check_sizes = false
 [[evaluate]]
-use = "senteval-transfer"
-tasks = ["MR", "MRPC"]
-protocol = "logistic"
-mode = "fast"
-data_dir = "cut"
-check_sizes = false
-[[evaluate]]
 use = "senteval-probing"
 tasks = ["Length", "BigramShift"]
 mode = "fast"

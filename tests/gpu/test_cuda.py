@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +33,6 @@ from sentbed_testing import SENTENCES
 
 pytestmark = pytest.mark.gpu
 
-ROOT = Path(__file__).parent.parent.parent
 BACKBONES: Mapping[str, tuple[Any, Any]] = {
     "bert": (Bert, Mean()),
     "t5": (T5, Mean()),
@@ -144,8 +139,10 @@ def test_batches_under_way_at_once_do_not_get_into_each_others_way(name):
 
 
 @EACH
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_training_learns_and_goes_on_from_a_state_to_the_bit(name, precision, tmp_path):
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_training_in_less_precision_learns_and_goes_on_from_a_state_to_the_bit(
+    name, precision, tmp_path
+):
     if precision == "bf16" and not torch.cuda.is_bf16_supported(
         including_emulation=False
     ):
@@ -310,7 +307,6 @@ def losses_of(directory, *settings):
         capture_output=True,
         text=True,
         timeout=540,
-        env={**os.environ},
     )
     assert ended.returncode == 0, ended.stderr
     return [step["loss"] for step in finished_steps(run)]
@@ -330,32 +326,3 @@ def test_all_gpus_together_are_one(parallel, tmp_path):
     losses = losses_of(tmp_path, f"devices={count}", f"parallel={parallel}")
     assert len(expected) == 6
     assert losses == pytest.approx(expected, rel=1e-3)
-
-
-# --- speed -------------------------------------------------------------------------------------------------
-
-
-def test_throughput(monkeypatch, tmp_path, capsys):
-    """A table of small models; `make gpu-bench` has the large ones."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    gpu = importlib.import_module("gpu")
-    precision = (
-        "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    )
-    file = tmp_path / "figures.json"
-    arguments = [
-        "--models",
-        "bert:mini,bert:base,t5:base",
-        "--seconds",
-        "1",
-        "--precision",
-        precision,
-    ]
-    with capsys.disabled():
-        print()
-        gpu.main([*arguments, "--json", str(file)])
-    cases = json.loads(file.read_text())["cases"]
-    assert len(cases) == 6
-    assert all(case["texts_per_s"] > 0 for case in cases)
-    assert all(0 < case["share_of_peak"] < 1 for case in cases)
-    assert sentbed.__version__

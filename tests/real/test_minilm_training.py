@@ -31,7 +31,7 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path, spearman):
         'evaluate.1.tasks=["ST"]',
         'evaluate.1.at=["end"]',
         "evaluate.1.limit=400",
-        'evaluate.1.protocol="logistic"',
+        'evaluate.1.mode="fast"',
     ]
     scores = {}
     for loss in ("info-nce", "classification"):

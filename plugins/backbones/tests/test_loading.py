@@ -208,8 +208,10 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     assert files_in(saved) == MODEL | TOKENIZER
     assert (again.width, again.max_length) == (built.width, built.max_length)
     batch = batch_of(built)
-    for values, others in zip(batch, batch_of(again), strict=True):
-        assert torch.equal(values, others)
+    ids, mask = batch
+    other_ids, other_mask = batch_of(again)
+    assert torch.equal(ids, other_ids)
+    assert torch.equal(mask, other_mask)
     assert_same_vectors(built, again, batch)
     digest = sha256(saved / "model.safetensors")
     assert again.origin["sha256"] == {"model.safetensors": digest}
@@ -299,7 +301,8 @@ def test_over_a_pretrained_model_the_adapter_and_the_hashes_of_the_base_are_save
     bare = attrs.evolve(backbone, lora=None).build(no_texts)
     adapted = vectors(forms(built)[1], *batch)
     unadapted = vectors(forms(bare)[1], *batch)
-    assert torch.allclose(adapted, unadapted, atol=1e-2) == ("lora" not in fields)
+    is_same = torch.allclose(adapted, unadapted, atol=1e-2)
+    assert is_same == ("lora" not in fields)
     for name, parameter in again.module.named_parameters():
         assert parameter.requires_grad == ("lora_" in name)
 

@@ -57,14 +57,6 @@ def test_a_configuration_that_is_not_json_is_named(model):
     assert problem.endswith("fetch the model again")
 
 
-def test_code_of_the_models_own_needs_trust(model):
-    config = {"model_type": "own", "auto_map": {"AutoModel": "modeling.Own"}}
-    (model / "config.json").write_text(json.dumps(config))
-    (problem,) = problems_of(model, True, False)
-    assert "`trust_remote_code = true`" in problem
-    assert list(problems_of(model, True, True)) == []
-
-
 @pytest.mark.parametrize(
     "name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"]
 )

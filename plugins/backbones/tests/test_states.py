@@ -18,8 +18,12 @@ TEXTS = (
     "我们 😀",
     "two small birds sing in the tree",
 )
-PREFIXES = (torch.tensor([21, 22, 23]), torch.arange(21, 31))
-"""One that is shorter than all windows, and one that is longer."""
+PREFIXES = (
+    torch.tensor([21, 22, 23]),
+    torch.tensor([24, 22, 23]),
+    torch.arange(21, 31),
+)
+"""Two that are shorter than all windows, and one that is longer."""
 
 T5 = ("t5", "t5-1.1", "t5-start")
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta", "electra", *T5)

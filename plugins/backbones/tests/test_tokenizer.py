@@ -136,7 +136,7 @@ def test_a_trained_vocabulary_has_the_special_tokens_first_and_the_size_that_is_
     sentences,
 ):
     texts = [f"{text} {number}" for number in range(50) for text in sentences]
-    tokenizer = train_wordpiece(texts, 110, True)
+    tokenizer = train_wordpiece(texts, 110)
     assert len(tokenizer) == 110
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert tokenizer.convert_ids_to_tokens(range(5)) == specials
@@ -151,18 +151,10 @@ def test_a_trained_vocabulary_has_the_special_tokens_first_and_the_size_that_is_
 def test_frequent_characters_come_first_and_overlong_words_are_not_trained_on():
     """Chinese has more characters than a small vocabulary has places; the frequent ones get them."""
     rare = "".join(chr(0x4E00 + index) for index in range(300))
-    tokenizer = train_wordpiece([rare, *["中文" * 5] * 20, "ab" * 51], 100, True)
+    tokenizer = train_wordpiece([rare, *["中文" * 5] * 20, "ab" * 51], 100)
     assert len(tokenizer) <= 100
     assert tokenizer.unk_token_id not in tokenizer("中文")["input_ids"]
     assert "##abab" not in tokenizer.get_vocab()
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_case_is_folded_only_where_asked(sentences, lowercase):
-    tokenizer = train_wordpiece(sentences, 300, lowercase)
-    assert (tokenizer("the")["input_ids"] == tokenizer("The")["input_ids"]) == lowercase
-    learned = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
-    assert any(token != token.lower() for token in learned) != lowercase
 
 
 @pytest.mark.parametrize("texts", [[], ["", "  ", "\n"]])
@@ -171,7 +163,7 @@ def test_without_text_there_is_no_tokenizer(texts):
         ModelError,
         match=r"there is no text .*; give the recipe a stage or an evaluation, or name a `model`",
     ):
-        train_wordpiece(texts, 200, True)
+        train_wordpiece(texts, 200)
 
 
 # --- cutting a text to its own tokens ----------------------------------------------------------------------
@@ -240,7 +232,7 @@ KINDS = ("byte-level", "bytes", "wordpiece", "unigram")
 @cache
 def trained(kind):
     if kind == "wordpiece":
-        return BulkTokenizer(train_wordpiece(CORPUS, 200, True))
+        return BulkTokenizer(train_wordpiece(CORPUS, 200))
     # 256 bytes and the special token leave no place for a merge.
     fast = (
         unigram()

@@ -93,7 +93,6 @@ def write(place, name, content):
         (KnownFile("a", rows=2, at_least=True), b"1\n", "1 rows, expected 2"),
         (KnownFile("a", sha256=("0" * 64, digest(b"1\n"))), b"1\n", "present"),
         (KnownFile("a", sha256=("0" * 64,)), b"1\n", f"sha256 {digest(b'1' + b'2')}"),
-        (KnownFile("b", others=("c/a", "a")), b"1\n", "present"),
     ],
 )
 def test_a_file_is_compared_with_what_is_known_of_it(know, place, file, content, state):

@@ -31,7 +31,7 @@ def test_single_sentences_are_one_column_and_the_teachers():
 
 
 def test_a_mix_is_sampled_as_it_says():
-    mix = Mix(sources=(Sample(), Sample()), weights=(1.0, 3.0))
+    mix = Mix(sources=(Sample(), Sample()))
     expected = mix.open().order((1, 0), 3).tolist()
     assert ForTeacher(source=mix).open().order((1, 0), 3).tolist() == expected
 

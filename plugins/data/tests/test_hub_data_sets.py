@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import tomllib
 from pathlib import Path
@@ -62,8 +61,6 @@ def write_repository(directory, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, tuple):
             write_table(path, content)
-        elif name.endswith(".gz"):
-            path.write_bytes(gzip.compress(content.encode()))
         else:
             path.write_text(content)
 
@@ -174,14 +171,3 @@ def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(hub):
     sentence = {"anchor": "The first sentence.", "positive": "The first sentence."}
 
     assert actual[wikipedia] == (2, sentence)
-
-
-@pytest.mark.slow
-def test_a_directory_of_the_conversion_to_parquet_is_a_configuration(hub):
-    files = {"plain/train/0000.parquet": ("text",)}
-    write_repository(hub / "acme" / "books", files)
-    (hub / "acme" / "books" / "README.md").unlink()
-    revision = "refs/convert/parquet"
-    source = {"use": "dropout", "path": "hub:acme/books", "revision": revision}
-    assert read(source) == read({**source, "config": "plain"})
-    assert read(source)[0] == 3

@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RecipeError
-from sentbed.protocols import Dataset, DataSource
+from sentbed.protocols import DataSource
 from sentbed.tools import (
     check_components,
     load_plugins,
@@ -29,38 +29,22 @@ class Made(DataSource):
     name = "made"
 
     def open(self):
-        class Table(InMemoryDataset):
-            def rows(self, indices, epoch=0):
-                columns = super().rows(indices)
-                return {
-                    column: [f"{text} {epoch}" for text in texts]
-                    for column, texts in columns.items()
-                }
+        columns = {}
+        for column in self.columns:
+            columns[column] = [f"{self.letter}{column}{i}" for i in range(self.rows)]
 
-        return Table(
-            {
-                column: [f"{self.letter}{column}{i}" for i in range(self.rows)]
-                for column in self.columns
-            }
-        )
+        return Varied(columns)
 
 
-@attrs.frozen(eq=False)
-class Rows(Dataset):
-    """So many rows without texts."""
-
-    length: int
-    columns = ("anchor",)
-    fingerprint = ""
-
-    def __len__(self):
-        return self.length
+class Varied(InMemoryDataset):
+    """Texts that end with the epoch."""
 
     def rows(self, indices, epoch=0):
-        raise NotImplementedError
+        varied = {}
+        for column, texts in super().rows(indices).items():
+            varied[column] = [f"{text} {epoch}" for text in texts]
 
-    def texts(self, columns=None):
-        raise NotImplementedError
+        return varied
 
 
 def mix(*sizes, **settings):
@@ -111,31 +95,6 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order():
     assert len(list(table.texts())) == 12
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, (100, 25, 4)),
-        ({"batches": "single"}, (100, 25, 4)),
-        ({"weights": (2.0, 0.5, 0.5)}, (86, 22, 22)),
-    ],
-)
-def test_shares_follow_the_weights(settings, expected):
-    table = mix(100, 25, 4, **settings).open()
-    assert table.takes == expected
-
-
-def test_all_rows_of_a_source_are_used_before_one_is_repeated():
-    table = mix(30, 4, weights=(1.0, 1.0)).open()
-    epochs = [table.order((1, 0), epoch) for epoch in range(4)]
-    rows = np.concatenate(epochs)
-    first = rows[rows < 30]
-    second = rows[rows >= 30]
-    assert len(first) == len(second) == 4 * 17
-    assert sorted(first[:30]) == sorted(first[30:60]) == list(range(30))
-    for start in range(0, 68, 4):
-        assert sorted(second[start : start + 4]) == [30, 31, 32, 33]
-
-
 def test_an_order_is_that_of_its_key_and_epoch():
     table = mix(40, 20).open()
     order = table.order((1, 0), 0).tolist()
@@ -149,9 +108,13 @@ def test_a_batch_of_a_single_source_has_rows_of_one():
     table = mix(30, 20, batches="single").open()
     batches = table.batches(4, (1, 0), 0)
     assert sorted(map(len, batches)) == [2] + 12 * [4]
-    for batch in batches:
-        assert (batch < 30).all() or (batch >= 30).all()
+    assert sorted(np.concatenate(batches)) == list(range(50))
+    of_first = [bool(batch[0] < 30) for batch in batches]
+    for batch, is_of_first in zip(batches, of_first, strict=True):
+        assert ((batch < 30) == is_of_first).all()
 
+    # Batches of both sources alternate.
+    assert of_first not in (sorted(of_first), sorted(of_first, reverse=True))
     with pytest.raises(DataError, match="remove `distinct`"):
         table.order((1, 0), 0)
 
@@ -159,11 +122,12 @@ def test_a_batch_of_a_single_source_has_rows_of_one():
 def test_the_order_of_many_rows_is_exact_and_even():
     size = 150_000
     starts = [0, size, 180_000, 180_001]
-    table = Mixed(
-        ("anchor",),
-        (Rows(size), Rows(30_000), Rows(1)),
-        takes=(size, 30_000, 1),
-    )
+    letters = {"a": size, "b": 30_000, "c": 1}
+    parts = []
+    for name, count in letters.items():
+        parts.append(InMemoryDataset({"x": [name] * count}))
+
+    table = Mixed(("x",), tuple(parts))
 
     order = table.order((42, 1), 0)
     assert len(np.unique(order)) == len(order) == starts[-1]
@@ -183,51 +147,25 @@ def test_the_place_of_a_single_row_is_evenly_distributed():
     assert ((counts - 200) ** 2 / 200).sum() < 43.8
 
 
-def test_the_fingerprint_follows_sources_and_shares():
-    def fingerprint(*letters, **settings):
-        return (
-            Mix(sources=tuple(Made(5, letter) for letter in letters), **settings)
-            .open()
-            .fingerprint
-        )
+def test_the_fingerprint_follows_the_sources():
+    prints = []
+    for letters in ("ab", "ba", "ac"):
+        sources = tuple(Made(5, letter) for letter in letters)
+        prints.append(Mix(sources=sources).open().fingerprint)
 
-    prints = [
-        fingerprint("a", "b"),
-        fingerprint("b", "a"),
-        fingerprint("a", "c"),
-        fingerprint("a", "b", batches="single"),
-        fingerprint("a", "b", weights=(1.0, 2.0)),
-    ]
-
-    assert fingerprint("a", "b") == prints[0]
+    assert mix(5, 5).open().fingerprint == prints[0]
     assert len(set(prints)) == len(prints)
 
 
-def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems():
-    (problem,) = mix(5, 5, weights=(1.0, 2.0, 3.0)).check()
-    assert "has 3 number(s) for 2 sources" in problem
+def test_sources_without_a_common_column_are_a_problem():
     (problem,) = Mix(sources=(Made(5, "a"), Made(5, "b", ("negative",)))).check()
     assert (
         "`made` has anchor, positive; `made` has negative; mix sources of one kind"
         in problem
     )
-
-    (problem,) = Mix(sources=(mix(5, 5), Made(5, "a"))).check()
-    assert "put all sources into one" in problem
     assert list(mix(5, 5).check()) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"sources": (Made(5, "a"),)}, "sources"),
-        ({"weights": (1.0, 0.0)}, "weights"),
-        ({"weights": (1.0, float("inf"))}, "weights"),
-    ],
-)
-def test_values_out_of_range_are_refused(settings, field):
-    with pytest.raises(ValueError, match=field):
-        Mix(**{"sources": (Made(5, "a"), Made(5, "b")), **settings})
+    with pytest.raises(ValueError, match="sources"):
+        mix(5)
 
 
 def test_a_source_without_rows_is_named():
@@ -251,7 +189,6 @@ batch_size = 4
 epochs = 1
 [stage.data]
 use = "mix"
-weights = {weights}
 [[stage.data.sources]]
 use = "sample"
 kind = "pairs"
@@ -283,17 +220,13 @@ def problems(tmp_path):
 
 def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path, problems):
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
-    assert problems(weights="[1, 2.5]", path="a.tsv") == {}
+    assert problems(path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
-    assert problems(weights='["1", 2]', path="a.tsv").keys() == {
-        "stage.mixed.data.weights.0"
-    }
-
-    messages = problems(weights="[1, 2.5]", path="a.tsv")
+    messages = problems(path="a.tsv")
     assert messages.keys() == {"stage.mixed.data.sources.1"}
     message, line = messages["stage.mixed.data.sources.1"]
     assert f"`{tmp_path / 'a.tsv'}` does not exist" in message
-    assert line == 20
+    assert line == 19
 
 
 def test_a_mix_is_written_out_with_its_sources():

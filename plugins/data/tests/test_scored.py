@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from sentbed import DataError
 from sentbed_data.mix import Mix
@@ -19,25 +17,8 @@ def tsv(*rows, head="sentence1\tsentence2\tscore\n"):
     return head + "".join("\t".join(row) + "\n" for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv", tsv(*ROWS)),
-        (
-            "a.csv",
-            'score,sentence1,sentence2\n2.5,a cat,a dog\n5,one,uno\n0,"x, y",z\n',
-        ),
-        (
-            "a.jsonl",
-            "".join(
-                json.dumps({"sentence1": a, "sentence2": b, "score": float(s)}) + "\n"
-                for a, b, s in ROWS
-            ),
-        ),
-    ],
-)
-def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
-    source = Scored(path=put(name, content), score_range=(0, 5))
+def test_scores_of_a_table_are_mapped_to_the_unit_interval(put):
+    source = Scored(path=put("a.tsv", tsv(*ROWS)), score_range=(0, 5))
     assert list(source.check()) == []
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive", "score")
@@ -46,38 +27,19 @@ def test_scores_of_a_table_are_mapped_to_the_unit_interval(put, name, content):
     assert list(table.texts()) == EXPECTED["anchor"] + EXPECTED["positive"]
 
 
-@pytest.mark.parametrize(
-    ("score", "message"),
-    [
-        ("5.1", "found '5.1'; expected a number from 0 to 5"),
-        ("-1", "found '-1'; expected a number from 0 to 5"),
-        ("nan", "found 'nan'; expected a number from 0 to 5"),
-        ("high", "found 'high'; expected a number from 0 to 5"),
-        ("0_1", "found '0_1'; expected a number from 0 to 5"),
-        ("", "found ''; expected a number"),
-    ],
-)
-def test_a_score_outside_the_range_is_an_error_with_file_and_line(put, score, message):
-    path = put("a.tsv", tsv(*ROWS, ("a", "b", score)))
-    with pytest.raises(DataError) as error:
-        Scored(path=path, score_range=(0, 5)).open()
-
-    assert f"column `score`: {message}" in str(error.value)
-    assert str(error.value).endswith(f"{path}:5")
-
-
-@pytest.mark.parametrize("value", ["true", "null", "[1]"])
-def test_a_json_score_that_is_no_number_is_an_error(put, value):
+@pytest.mark.parametrize("value", ["true", "null", "[1]", "5.5"])
+def test_a_json_score_that_is_no_number_in_the_unit_interval_is_an_error(put, value):
     path = put("a.jsonl", f'{{"sentence1": "a", "sentence2": "b", "score": {value}}}\n')
     with pytest.raises(DataError, match=r"expected a number from 0 to 1.*a\.jsonl:1"):
         Scored(path=path).open()
 
 
-def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(
-    put,
-):
-    with pytest.raises(DataError, match="expected a number from 0 to 1"):
-        Scored(path=put("a.tsv", tsv(*ROWS))).open()
+@pytest.mark.parametrize("score", ["5.1", "-1", "nan", "high", "0_1", ""])
+def test_a_score_outside_the_range_is_an_error_with_file_and_line(put, score):
+    path = put("a.tsv", tsv(*ROWS, ("a", "b", score)))
+    message = rf"`score`: found '{score}'; expected a number from 0 to 5; .*a\.tsv:5$"
+    with pytest.raises(DataError, match=message):
+        Scored(path=path, score_range=(0, 5)).open()
 
 
 def test_hard_negatives_and_margins_as_they_are(put):

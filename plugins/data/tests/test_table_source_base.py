@@ -67,6 +67,13 @@ def test_a_sound_file_has_no_problem_and_is_not_fetched(file):
     assert len(Triplets(path=file, **positions).open()) == 2
 
 
+def test_a_row_with_a_tab_too_many_is_refused_without_a_header_too(put):
+    columns = {"anchor": "0", "positive": "1", "header": False}
+    source = Pairs(path=put("a.tsv", "a\tb\nc\td\te\n"), **columns)
+    with pytest.raises(DataError, match=r"3 field\(s\); expected 2.*a\.tsv:2$"):
+        source.open()
+
+
 def test_check_reads_no_more_than_the_first_row(put):
     source = Pairs(path=put("a.tsv", "anchor\tpositive\nx\ty\nonly one field\n"))
     assert list(source.check()) == []

@@ -17,21 +17,6 @@ TEXTS = ["NA", "null", 'a "quote"', "one, two", " kept ", "x\x85y\u2028z", "猫"
 """Texts that readers of tables like to take for something else."""
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file into the test's directory and return its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        if isinstance(content, str):
-            content = content.encode()
-
-        path.write_bytes(content)
-        return str(path)
-
-    return write
-
-
 def write_table(path, columns):
     """Write a table in the format of the file's suffix, and return its path."""
     rows = list(zip(*columns.values(), strict=True))
@@ -85,9 +70,14 @@ def test_a_column_may_have_one_of_several_usual_names(put):
 
 
 def test_positions_name_the_columns_of_a_file_without_header(put):
-    lines = "a||b||1\nc||d||2||more\n"
-    rows = read(put("a.txt", lines), ["2", "0"], header=False, separator="||")
+    path = put("a.txt", "a||b||1\nc||d||2||more\n")
+    layout = {"header": False, "separator": "||"}
+    rows = read(path, ["2", "0"], further_fields=True, **layout)
     assert rows == [["1", "a"], ["2", "c"]]
+    with pytest.raises(DataError, match=r"4 field\(s\); expected 3.*:2$"):
+        read(path, ["2", "0"], **layout)
+    with pytest.raises(DataError, match=r"3 field\(s\); expected 4.*:1$"):
+        read(path, ["3"], **layout)
     with pytest.raises(DataError, match="'x' is no position"):
         read(put("a.csv", "1,2\n"), header=False)
 
@@ -127,54 +117,206 @@ def test_another_encoding_is_read_if_it_is_named(put, encoding):
 
 
 DAMAGED = {
-    "short row": ("a.csv", "x,y\n1,2\n3\n", r"1 field\(s\); expected 2.*:3$"),
-    "long row": ("a.csv", "x,y\n1,2,3\n", r"3 field\(s\); expected 2.*:2$"),
-    "row of two lines": ("a.csv", 'x,y\n"1\n1",2\n3\n', r"1 field\(s\).*:4$"),
-    "open quote": ("a.csv", 'x,y\n1,2\n3,"4\n5,6\n', "not valid CSV.*:3$"),
-    "text after quote": ("a.csv", 'x,y\n"1"1,2\n', "not valid CSV.*:2$"),
-    "old line end": ("a.csv", "x,y\n3\r4,5\n", "not valid CSV.*:2$"),
-    "blank line": ("a.csv", "x,y\n1,2\n\n3,4\n", "the line is blank.*:3$"),
-    "other case": ("a.csv", "X,y\n1,2\n", "no column `x`.*:1$"),
-    "near name": ("a.csv", "text,y\n1,2\n", "no column `x`.*Choose.*`text`.*:1$"),
-    "twice": ("a.csv", "x,y,x\n1,2,3\n", "found 2 column `x`.*:1$"),
-    "blank header": ("a.csv", "\nx,y\n1,2\n", "no column `x`.*:1$"),
-    "other separator": ("a.csv", "x;y\n1;2\n", "no column `x`.*`x;y`.*:1$"),
-    "empty": ("a.csv", "", "no column `x`"),
-    "header only": ("a.csv", "x,y\n", "no rows of data"),
-    "tab in text": ("a.tsv", "x\ty\n1\t2\t3\n", r"3 field\(s\).*:2$"),
-    "no tab": ("a.tsv", "x\ty\n1 2\n", r"1 field\(s\).*:2$"),
-    "tsv blank line": ("a.tsv", "x\ty\n\n1\t2\n", "the line is blank.*:2$"),
-    "tsv header": ("a.tsv", "x y\n1\t2\n", "no column `x`.*:1$"),
-    "cut object": ("a.jsonl", '{"x": 1, "y": 2}\n{"x": 1,', "not valid JSON.*:2$"),
-    "no object": ("a.jsonl", '["1", "2"]\n', "holds a JSON list.*:1$"),
-    "json text": ("a.jsonl", "x,y\n1,2\n", "not valid JSON.*:1$"),
-    "no key": ("a.jsonl", '{"x": 1, "y": 2}\n{"x": 1}\n', "no column `y`.*:2$"),
-    "deep": ("a.jsonl", "[" * 99_999, "not valid JSON.*:1$"),
+    "short row": (
+        "a.csv",
+        "x,y\n1,2\n3\n",
+        r"1 field\(s\); expected 2.*:3$",
+    ),
+    "long row": (
+        "a.csv",
+        "x,y\n1,2,3\n",
+        r"3 field\(s\); expected 2.*:2$",
+    ),
+    "row of two lines": (
+        "a.csv",
+        'x,y\n"1\n1",2\n3\n',
+        r"1 field\(s\).*:4$",
+    ),
+    "open quote": (
+        "a.csv",
+        'x,y\n1,2\n3,"4\n5,6\n',
+        "not valid CSV.*:3$",
+    ),
+    "text after quote": (
+        "a.csv",
+        'x,y\n"1"1,2\n',
+        "not valid CSV.*:2$",
+    ),
+    "old line end": (
+        "a.csv",
+        "x,y\n3\r4,5\n",
+        "not valid CSV.*:2$",
+    ),
+    "blank line": (
+        "a.csv",
+        "x,y\n1,2\n\n3,4\n",
+        "the line is blank.*:3$",
+    ),
+    "other case": (
+        "a.csv",
+        "X,y\n1,2\n",
+        "no column `x`.*:1$",
+    ),
+    "near name": (
+        "a.csv",
+        "text,y\n1,2\n",
+        "no column `x`.*Choose.*`text`.*:1$",
+    ),
+    "twice": (
+        "a.csv",
+        "x,y,x\n1,2,3\n",
+        "found 2 column `x`.*:1$",
+    ),
+    "blank header": (
+        "a.csv",
+        "\nx,y\n1,2\n",
+        "no column `x`.*:1$",
+    ),
+    "other separator": (
+        "a.csv",
+        "x;y\n1;2\n",
+        "no column `x`.*`x;y`.*:1$",
+    ),
+    "empty": (
+        "a.csv",
+        "",
+        "no column `x`",
+    ),
+    "header only": (
+        "a.csv",
+        "x,y\n",
+        "no rows of data",
+    ),
+    "tab in text": (
+        "a.tsv",
+        "x\ty\n1\t2\t3\n",
+        r"3 field\(s\).*:2$",
+    ),
+    "no tab": (
+        "a.tsv",
+        "x\ty\n1 2\n",
+        r"1 field\(s\).*:2$",
+    ),
+    "tsv blank line": (
+        "a.tsv",
+        "x\ty\n\n1\t2\n",
+        "the line is blank.*:2$",
+    ),
+    "tsv header": (
+        "a.tsv",
+        "x y\n1\t2\n",
+        "no column `x`.*:1$",
+    ),
+    "cut object": (
+        "a.jsonl",
+        '{"x": 1, "y": 2}\n{"x": 1,',
+        "not valid JSON.*:2$",
+    ),
+    "no object": (
+        "a.jsonl",
+        '["1", "2"]\n',
+        "holds a JSON list.*:1$",
+    ),
+    "json text": (
+        "a.jsonl",
+        "x,y\n1,2\n",
+        "not valid JSON.*:1$",
+    ),
+    "no key": (
+        "a.jsonl",
+        '{"x": 1, "y": 2}\n{"x": 1}\n',
+        "no column `y`.*:2$",
+    ),
+    "deep": (
+        "a.jsonl",
+        "[" * 99_999,
+        "not valid JSON.*:1$",
+    ),
     "half a surrogate": (
         "a.jsonl",
         '{"x": "\\ud83d", "y": 1}\n',
         "not valid JSON.*surrog.*:1$",
     ),
-    "escaped NUL": ("a.jsonl", '{"x": "a\\u0000", "y": 1}\n', "NUL.*:1$"),
-    "no json": ("a.jsonl", "", "no rows of data"),
-    "NUL": ("a.csv", "x,y\n1,2\0\n", "NUL.*:2$"),
-    "latin-1": ("a.csv", b"x,y\ncaf\xe9,2\n", r"byte 0xe9 \(number 4 .*:2$"),
+    "escaped NUL": (
+        "a.jsonl",
+        '{"x": "a\\u0000", "y": 1}\n',
+        "NUL.*:1$",
+    ),
+    "no json": (
+        "a.jsonl",
+        "",
+        "no rows of data",
+    ),
+    "NUL": (
+        "a.csv",
+        "x,y\n1,2\0\n",
+        "NUL.*:2$",
+    ),
+    "latin-1": (
+        "a.csv",
+        b"x,y\ncaf\xe9,2\n",
+        r"byte 0xe9 \(number 4 .*:2$",
+    ),
     "utf-16": (
         "a.csv",
         "x,y\n1,2\n".encode("utf-16"),
         "the file is in UTF-16, expected utf-8; ",
     ),
-    "utf-16-le": ("a.csv", "x,y\n1,2\n".encode("utf-16-le"), "NUL.*:1$"),
-    "utf-32-be": ("a.tsv", "x\ty\n".encode("utf-32-be"), "NUL.*:1$"),
-    "cut utf-8": ("a.tsv", b"x\ty\n1\t\xe7\x8c", "is not utf-8.*:2$"),
-    "no gzip": ("a.csv.gz", "x,y\n1,2\n", "damaged or cut short"),
-    "no parquet": ("a.parquet", "x,y\n", "cannot be read as Parquet"),
-    "empty parquet": ("a.parquet", "", "cannot be read as Parquet"),
-    "no arrow": ("a.arrow", "x,y\n1,2\n", "cannot be read as Arrow"),
-    "cut arrow": ("a.arrow", "ARROW1\0\0", "cannot be read as Arrow"),
-    "other suffix": ("a.xlsx", "x,y\n", "suffix '.xlsx'; expected one of"),
-    "lines for columns": ("a.txt", "1\n", "suffix '.txt'; expected one of"),
-    "no suffix": ("a", "x,y\n1,2\n", "suffix ''; expected one of"),
+    "utf-16-le": (
+        "a.csv",
+        "x,y\n1,2\n".encode("utf-16-le"),
+        "NUL.*:1$",
+    ),
+    "utf-32-be": (
+        "a.tsv",
+        "x\ty\n".encode("utf-32-be"),
+        "NUL.*:1$",
+    ),
+    "cut utf-8": (
+        "a.tsv",
+        b"x\ty\n1\t\xe7\x8c",
+        "is not utf-8.*:2$",
+    ),
+    "no gzip": (
+        "a.csv.gz",
+        "x,y\n1,2\n",
+        "damaged or cut short",
+    ),
+    "no parquet": (
+        "a.parquet",
+        "x,y\n",
+        "cannot be read as Parquet",
+    ),
+    "empty parquet": (
+        "a.parquet",
+        "",
+        "cannot be read as Parquet",
+    ),
+    "no arrow": (
+        "a.arrow",
+        "x,y\n1,2\n",
+        "cannot be read as Arrow",
+    ),
+    "cut arrow": (
+        "a.arrow",
+        "ARROW1\0\0",
+        "cannot be read as Arrow",
+    ),
+    "other suffix": (
+        "a.xlsx",
+        "x,y\n",
+        "suffix '.xlsx'; expected one of",
+    ),
+    "lines for columns": (
+        "a.txt",
+        "1\n",
+        "suffix '.txt'; expected one of",
+    ),
+    "no suffix": (
+        "a",
+        "x,y\n1,2\n",
+        "suffix ''; expected one of",
+    ),
 }
 """Name, content, and what the refusal says."""
 

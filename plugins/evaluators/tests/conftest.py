@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed.protocols import ANY_TASK, TextEncoder
-from sentbed_evaluators import glue_files, probing_files
+from sentbed_evaluators import probing_files
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.probe import Classifier, Outcome
 from sentbed_evaluators.transfer_files import TRANSFER
@@ -94,9 +94,8 @@ def real_data():
 
 @attrs.frozen
 class Probed:
-    """What one probe was given: its grid, and the features and labels of its parts."""
+    """What one probe was given: the features and labels of its parts; no development part if it was folded."""
 
-    grid: str
     train: Examples
     development: Examples | None
     test: Examples
@@ -107,7 +106,7 @@ def probed(monkeypatch):
     """Classifiers predict the class with the nearest mean; the list has what each was given."""
     probes = []
 
-    def probe(_, examples, classes, folds, grid, progress):
+    def probe(_, examples, classes, folds, progress):
         def part(rows):
             return Examples(examples.features[rows], examples.labels[rows])
 
@@ -115,7 +114,7 @@ def probed(monkeypatch):
         (fold,) = folds
         train, test = part(fold.train), part(fold.test)
         development = part(fold.choices[0][1]) if len(fold.choices) == 1 else None
-        probes.append(Probed(grid, train, development, test))
+        probes.append(Probed(train, development, test))
         means = []
         for number in range(classes):
             means.append(train.features[train.labels == number].mean(axis=0))
@@ -173,16 +172,16 @@ def downstream(tmp_path):
     """Every task, small, in SentEval's layout."""
     root = tmp_path / "downstream"
     for number, (name, task) in enumerate(TRANSFER.items()):
-        folder = root / task.folder
-        folder.mkdir(parents=True)
-        for place, file in enumerate(f for files in task.files.values() for f in files):
+        for place, path in enumerate(task.paths):
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
             texts = sentences(60, 10 * number + place)
             lines = []
             if name == "MRPC":
                 lines.append("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String")
             for i, text in enumerate(texts):
                 lines.append(transfer_line(name, i, text))
-            (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
+            file.write_bytes("\n".join([*lines, ""]).encode("latin-1"))
     return root
 
 
@@ -202,26 +201,55 @@ def probing_data(write, tmp_path):
     return tmp_path / "senteval" / "probing"
 
 
+ENTAILMENT = ("entailment", "not_entailment")
+GLUE = {
+    "CoLA": ("", "01"),
+    "SST-2": ("sentence\tlabel", "01"),
+    "MRPC": ("#1 String\t#2 String\tQuality", "01"),
+    "STS-B": ("sentence1\tsentence2\tscore", ()),
+    "QQP": ("question1\tquestion2\tis_duplicate", "01"),
+    "MNLI": (
+        "sentence1\tsentence2\tgold_label",
+        ("contradiction", "entailment", "neutral"),
+    ),
+    "QNLI": ("question\tsentence\tlabel", ENTAILMENT),
+    "RTE": ("sentence1\tsentence2\tlabel", ENTAILMENT),
+}
+"""Header and labels of the files in each folder of GLUE."""
+
+
+def glue_rows(folder, name, count):
+    """The rows of a small file of GLUE; sentences recur in pairs and across splits."""
+    _, labels = GLUE[folder]
+    for k in range(count):
+        label = f"{(7 * k) % 11 / 2}"
+        if labels:
+            label = labels[k % len(labels)]
+        first, second = f'{folder} "{name} {k}', f"{folder} {k % 9}"
+        match folder:
+            case "CoLA":
+                yield f"s\t{label}\t\t{first}"
+            case "SST-2":
+                yield f"{first}\t{label}"
+            case _:
+                yield f"{first}\t{second}\t{label}"
+
+
 @pytest.fixture
 def glue_data(write, tmp_path):
-    """All nine tasks, small; sentences recur in pairs and across splits."""
-    for name, task in glue_files.TASKS.items():
-        for split, count in (("train", 60), ("dev", 12)):
-            lines = []
-            if task.header:
-                lines.append("\t".join([*task.texts, task.label]))
-            for k in range(count):
-                label = f"{(7 * k) % 11 / 2}"
-                if task.classes:
-                    label = task.classes[k % len(task.classes)]
-                first, second = f'{name} "{split} {k}', f"{task.folder} {k % 9}"
-                if not task.header:
-                    lines.append(f"s\t{label}\t\t{first}")
-                elif len(task.texts) == 1:
-                    lines.append(f"{first}\t{label}")
-                else:
-                    lines.append(f"{first}\t{second}\t{label}")
-            write(f"glue/{task.path(split)}", "\n".join(lines) + "\n")
+    """All nine tasks, small."""
+    for folder, (header, _) in GLUE.items():
+        names = ["train", "dev"]
+        if folder == "MNLI":
+            names = ["train", "dev_matched", "dev_mismatched"]
+        for name in names:
+            count = 12
+            if name == "train":
+                count = 60
+            lines = list(glue_rows(folder, name, count))
+            if header:
+                lines.insert(0, header)
+            write(f"glue/{folder}/{name}.tsv", "\n".join(lines) + "\n")
     return tmp_path / "glue"
 
 
@@ -230,62 +258,30 @@ def glue_data(write, tmp_path):
 CLOZE = "cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv"
 
 
-def csv_text(rows, quoting=csv.QUOTE_MINIMAL):
+def csv_text(rows):
     stream = io.StringIO()
-    csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
+    csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
 def swag(name, count):
-    header = [
-        "",
-        "video-id",
-        "fold-ind",
-        "startphrase",
-        "sent1",
-        "sent2",
-        "gold-source",
-    ]
-    rows = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
+    rows = [["", "startphrase", *(f"ending{i}" for i in range(4)), "label"]]
     for i in range(count):
-        endings = []
-        for j in range(4):
-            endings.append(f'"{name}" {i}, ending {j}')
-        rows.append(
-            [
-                i,
-                "v",
-                i,
-                f"{name} {i} runs. He",
-                f"{name} {i} runs.",
-                "He",
-                "gold",
-                *endings,
-                i % 4,
-            ]
-        )
+        endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
+        rows.append([i, f"{name} {i} runs. He", *endings, i % 4])
     return csv_text(rows)
 
 
 def cloze(count):
-    header = ["InputStoryid", *(f"InputSentence{i}" for i in range(1, 5))]
-    header += [
-        "RandomFifthSentenceQuiz1",
-        "RandomFifthSentenceQuiz2",
-        "AnswerRightEnding",
-    ]
-    rows = [header]
+    numbers = (1, 2, 3, 4)
+    header = [f"InputSentence{number}" for number in numbers]
+    header += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
+    rows = [[*header, "AnswerRightEnding"]]
     for i in range(count):
+        story = [f"Story {i}, part {number}." for number in numbers]
         endings = [f"ending {i} wrong"] * 2
         endings[i % 2] = f"ending {i} right"
-        rows.append(
-            [
-                f"id{i}",
-                *(f"Story {i}, part {j}." for j in range(1, 5)),
-                *endings,
-                i % 2 + 1,
-            ]
-        )
+        rows.append([*story, *endings, i % 2 + 1])
     return csv_text(rows)
 
 
@@ -295,16 +291,8 @@ def questions(name, count):
         choices = []
         for label in "ABCDE":
             choices.append({"label": label, "text": f"{name} {i} answer {label}"})
-        question = {
-            "question_concept": "c",
-            "choices": choices,
-            "stem": f"{name} question {i}?",
-        }
-        lines.append(
-            json.dumps(
-                {"answerKey": "ABCDE"[i % 5], "id": f"q{i}", "question": question}
-            )
-        )
+        question = {"choices": choices, "stem": f"{name} question {i}?"}
+        lines.append(json.dumps({"answerKey": "ABCDE"[i % 5], "question": question}))
     return "\n".join(lines) + "\n"
 
 

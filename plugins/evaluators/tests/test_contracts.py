@@ -9,7 +9,6 @@ import sentbed_evaluators
 from sentbed.tools import component_of
 from sentbed_evaluators.bitext import Bitext
 from sentbed_evaluators.geometry import Geometry
-from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.retrieval import Retrieval
 from sentbed_evaluators.sts import STS, SentEvalSTS
@@ -50,7 +49,7 @@ def examples(write, tmp_path):
     )
     for split in ("train", "dev"):
         rows_of_glue = "".join(f"{split} says {k}\t{k % 2}\n" for k in range(60))
-        write(f"glue/{GLUE['SST-2'].path(split)}", "sentence\tlabel\n" + rows_of_glue)
+        write(f"glue/SST-2/{split}.tsv", "sentence\tlabel\n" + rows_of_glue)
     return {
         "sts": {"path": sts},
         "geometry": {"path": sts},

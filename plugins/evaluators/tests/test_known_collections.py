@@ -4,8 +4,8 @@ import re
 
 import pytest
 from sentbed_common import read_collections
-from sentbed_data.collection_files import file_states, summary
-from sentbed_evaluators.glue_files import TASKS as GLUE
+from sentbed_data.collection_files import file_states
+from sentbed_evaluators.glue_files import CLASSIFIED
 from sentbed_evaluators.glue_files import find_files as find_glue
 from sentbed_evaluators.known_collections import known_collection, split_mrpc
 from sentbed_evaluators.probing_files import SPLITS, TOLERANCE
@@ -75,12 +75,12 @@ def test_every_file_that_is_needed_has_a_reader(tmp_path, name, finders):
 @pytest.mark.parametrize("task", TRANSFER)
 def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task):
     files = files_of("senteval")
-    for split, names in TRANSFER[task].files.items():
-        rows = [files[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
+    for split, paths in TRANSFER[task].files.items():
+        rows = [files[path].rows for path in paths]
         if task in ("CR", "MPQA"):
             assert rows == [None, None]
         else:
-            assert sum(rows) == TRANSFER[task].sizes[split]
+            assert (sum(rows),) == TRANSFER[task].sizes[split]
 
 
 def test_row_counts_of_the_probing_tasks_are_the_least_that_the_reader_expects():
@@ -89,14 +89,15 @@ def test_row_counts_of_the_probing_tasks_are_the_least_that_the_reader_expects()
         assert (file.rows, file.at_least) == (rows, True)
 
 
-@pytest.mark.parametrize("task", GLUE)
+@pytest.mark.parametrize("task", CLASSIFIED)
 def test_rows_and_headers_of_glue_are_those_that_the_reader_expects(task):
     files = files_of("glue")
-    for split, rows in zip(("train", "dev"), GLUE[task].sizes[0], strict=True):
-        file = files[GLUE[task].path(split)]
+    for split, (path,) in CLASSIFIED[task].files.items():
+        file = files[path]
+        rows = CLASSIFIED[task].sizes[split][0]
         # Line ends inside the questions of QQP are no rows.
         assert file.rows == (None if task == "QQP" else rows)
-        assert (file.header, file.optional) == (GLUE[task].header, False)
+        assert (file.header, file.optional) == (task != "CoLA", False)
 
 
 @pytest.mark.parametrize("task", SOURCES)
@@ -108,16 +109,6 @@ def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path, t
         assert set(find_files(base, task).all) == needed
         states = file_states(known_collection(name), base)
         assert needed <= {state.path for state in states}
-
-
-def test_the_earlier_story_cloze_test_is_found_too(tmp_path):
-    file = (
-        tmp_path / "rocstories" / "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
-    )
-    file.parent.mkdir()
-    file.touch()
-    assert summary(file_states(known_collection("rocstories"), tmp_path)) == "present"
-    assert find_files(tmp_path, "ROC").all == (file,)
 
 
 def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path):

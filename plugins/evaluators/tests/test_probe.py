@@ -1,4 +1,4 @@
-"""The classifiers against SentEval's way of training one, written out, and against scikit-learn."""
+"""The classifiers against SentEval's way of training one, written out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 import torch
 from sentbed import DataError
-from sentbed_evaluators import logistic_regression
 from sentbed_evaluators._torch import batched_logistic_regression
 from sentbed_evaluators.classifier_dataclasses import Examples, Task, Training
-from sentbed_evaluators.labelled_text_vectors import consecutive_rows
 from sentbed_evaluators.probe import HELD_OUT, PENALTIES, Classifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 
@@ -31,13 +28,14 @@ def probe(classifier, kind, classes, *parts, progress=None):
     """Probe parts of data that follow each other in one table, as `Classifier` cuts them."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
-    rows = consecutive_rows([len(part) for part in parts])
+    ends = np.cumsum([len(part) for part in parts])
+    rows = np.split(np.arange(len(labels)), ends[:-1])
     if kind == "nested":
         rows = []
 
     folds = getattr(classifier, kind)(labels, *rows)
     examples = Examples(features, labels)
-    return classifier.probe(examples, classes, folds, kind, progress)
+    return classifier.probe(examples, classes, folds, progress)
 
 
 def train_alone(
@@ -294,89 +292,6 @@ def test_a_probe_is_what_loops_give(kind, classes, fits):
         assert np.bincount(outcome.folds).tolist() == sizes
     else:
         assert outcome.folds is None
-
-
-def unit(data):
-    """As embeddings are: of length 1, which makes for a flat loss."""
-    norms = np.linalg.norm(data.features, axis=1, keepdims=True)
-    return Examples(data.features / norms, data.labels)
-
-
-@pytest.mark.parametrize("classes", [2, 6])
-def test_logistic_finds_the_minimum(classes):
-    train, dev, test = (
-        unit(blobs(n, classes, width=96, spread=4.0, seed=n)) for n in (900, 300, 500)
-    )
-
-    exact = {}
-    for c in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
-        model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
-        exact[c] = model.fit(train.features.astype(np.float64), train.labels)
-
-    accuracies = [
-        round(100 * model.score(dev.features, dev.labels), 2)
-        for model in exact.values()
-    ]
-
-    best = exact[list(exact)[int(np.argmax(accuracies))]]
-    rows = np.arange(900)
-
-    [fitted] = logistic_regression.fit(
-        train, classes, [Task(rows, rows[:300], tuple(exact))], 1111, lambda count: None
-    )
-
-    outcome = probe(Classifier("logistic"), "split", classes, train, dev, test)
-
-    for weights, model in zip(fitted.weights, exact.values(), strict=True):
-        if classes > 2:
-            np.testing.assert_allclose(weights[:-1].T, model.coef_, atol=2e-3)
-        else:
-            np.testing.assert_allclose(
-                (weights[:-1, 1] - weights[:-1, 0]) / 2, model.coef_[0], atol=2e-3
-            )
-
-    np.testing.assert_array_equal(
-        outcome.predicted, best.predict(test.features.astype(np.float64))
-    )
-
-    assert outcome.development == max(accuracies)
-
-
-def test_logistic_never_predicts_a_class_that_it_has_not_seen():
-    train = blobs(100, 2)
-    outcome = probe(Classifier("logistic"), "split", 5, train, train, train)
-
-    assert set(outcome.predicted.tolist()) <= {0, 1}
-
-
-def test_logistic_cross_validates_over_its_own_grid():
-    train, test = (
-        unit(blobs(120, 2, spread=3.0)),
-        unit(blobs(60, 2, spread=3.0, seed=1)),
-    )
-
-    means = {}
-    for c in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
-        scores = []
-        for a, b in StratifiedKFold(5, shuffle=True, random_state=1111).split(
-            train.labels, train.labels
-        ):
-            model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
-            model.fit(train.features[a].astype(np.float64), train.labels[a])
-            scores.append(model.score(train.features[b], train.labels[b]))
-
-        means[c] = round(100 * float(np.mean(scores)), 2)
-
-    best = max(means, key=lambda c: (means[c], -c))
-    model = LogisticRegression(C=best, tol=1e-10, max_iter=10_000)
-    model.fit(train.features.astype(np.float64), train.labels)
-
-    outcome = probe(Classifier("logistic", "fast"), "folded", 2, train, test)
-
-    assert outcome.development == means[best]
-    np.testing.assert_array_equal(
-        outcome.predicted, model.predict(test.features.astype(np.float64))
-    )
 
 
 def test_so_few_examples_that_none_is_held_out_are_trained_on():

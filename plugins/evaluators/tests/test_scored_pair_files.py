@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.scored_pair_files import (
-    ClusteredPairFile,
-    PairFile,
-    TextPairFile,
-)
+from sentbed_evaluators.scored_pair_files import PairFile, TextPairFile
 
 CONTENTS = {
     "pairs.csv": 'score,sentence1,sentence2\n4.5,"a ""b"", c","d\ne"\n1,f,g\n',
@@ -60,11 +56,9 @@ def test_another_encoding_is_used_where_named(write):
     assert PairFile(str(path), COLUMNS, encoding="latin-1").read().first == ("café",)
 
 
-def test_texts_may_have_no_score_and_a_cluster_may_be_a_number(write):
-    path = str(write("p.jsonl", '{"q": "x", "a": " y ", "s": 1, "c": 7}\n'))
+def test_texts_may_have_no_score(write):
+    path = str(write("p.jsonl", '{"q": "x", "a": " y ", "s": 1}\n'))
     assert TextPairFile(path, ("q", "a")).read() == (["x"], [" y "])
-    pairs = ClusteredPairFile(path, ("q", "a", "s", "c")).read()
-    assert pairs.clusters == ("7",)
     blank = str(write("b.jsonl", '{"q": "x", "a": " "}\n'))
     with pytest.raises(DataError, match=r"`a`: the text is empty.*b\.jsonl:1$"):
         TextPairFile(blank, ("q", "a")).read()

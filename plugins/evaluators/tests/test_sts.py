@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 
 import numpy as np
@@ -67,55 +66,6 @@ def test_doubtful_gold_scores_are_told_with_their_pair(write, pair, score, remar
     for told in remarks:
         assert told.startswith(f"gold scores {remark}")
         assert told.endswith(f" @ {path}, pair 31")
-
-
-@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
-def test_pairs_of_one_passage_are_items_of_one_cluster(write, encoder, suffix):
-    rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]
-    names = ("sentence1", "sentence2", "score", "passage")
-    if suffix == "tsv":
-        lines = ["\t".join(names), *("\t".join(map(str, row)) for row in rows)]
-    else:
-        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
-    path = str(write(f"mine.{suffix}", "\n".join(lines) + "\n"))
-    alone, together = (
-        evaluate(STS(path=path, cluster=cluster), encoder)
-        for cluster in (None, "passage")
-    )
-    for score, other in zip(alone.scores, together.scores, strict=True):
-        assert score.value == other.value
-        assert score.items is not None
-        assert other.items is not None
-        assert score.items.clusters is not None
-        assert other.items.clusters is not None
-        assert len(set(score.items.clusters)) == 20
-        # Equal for pairs of one passage, different for others.
-        names = other.items.clusters.tolist()
-        for start in (0, 5, 10, 15):
-            assert len(set(names[start : start + 5])) == 1
-        assert len(set(names)) == 4
-
-
-@pytest.mark.parametrize("cluster", [None, "", [1], {"a": 1}, 1.5])
-def test_a_pair_without_a_cluster_is_an_error(write, cluster):
-    rows = [
-        {"sentence1": "a", "sentence2": f"b{i}", "score": i, "passage": "p"}
-        for i in range(3)
-    ]
-    rows[2]["passage"] = cluster
-    path = str(write("mine.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
-    with pytest.raises(
-        DataError,
-        match=r"column `passage`: .* expected a text",
-    ) as caught:
-        STS(path=path, cluster="passage").prepare()
-    assert "mine.jsonl:3" in str(caught.value)
-
-
-def test_a_cluster_column_that_is_missing_is_a_problem(write):
-    path = str(write("mine.tsv", "sentence1\tsentence2\tscore\na\tb\t1\n"))
-    (problem,) = STS(path=path, cluster="passage").check()
-    assert problem.startswith("found no column `passage`")
 
 
 def test_a_second_encoder_encodes_the_second_sentences(write, table_encoder):

@@ -1,14 +1,12 @@
-"""The transfer tasks: their files as SentEval reads them, and what is done with bad ones."""
+"""SentEval's transfer tasks: their scores, and the parts of their examples."""
 
 from __future__ import annotations
 
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError
 from sentbed_evaluators.probe import Classifier, Outcome
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
-from sentbed_evaluators.transfer_files import TRANSFER, find_files, read_transfer
 from sklearn.metrics import f1_score
 
 
@@ -20,12 +18,6 @@ def suite(downstream, *arguments, **fields):
 
 def evaluate(evaluator, encoder, *arguments, **options):
     return evaluator.prepare().evaluate(encoder, *arguments, **options)
-
-
-def read(directory, task):
-    """Read the splits of a task, whatever their sizes."""
-    splits, _ = read_transfer(find_files(str(directory)), task, check_sizes=False)
-    return splits
 
 
 def test_mrpc_has_an_f1_beside_its_accuracy(downstream, table_encoder):
@@ -67,114 +59,9 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     assert accuracy.note == ""
 
 
-def test_examples_are_sorted_by_words_then_class(write):
-    write("MR/rt-polarity.pos", "one two three\nb\n")
-    write("MR/rt-polarity.neg", "\nc\nfour five\n")
-    root = write("MR/x", "").parents[1]
-
-    splits = read(root, "MR")
-
-    assert splits["all"].sentences == (("", "c", "b", "four five", "one two three"),)
-    assert splits["all"].labels == (0, 0, 1, 0, 1)
-
-
-def test_pairs_are_sorted_by_the_words_of_both(write):
-    rows = ["1\t1\t2\ta b\tc d", "0\t1\t2\ta b\tc", "1\t1\t2\ta\tc d e"]
-    for name in ("train", "test"):
-        write(
-            f"MRPC/msr_paraphrase_{name}.txt",
-            "\ufeffQuality\tx\tx\tx\tx\n" + "\n".join(rows) + "\n",
-        )
-    root = write("MRPC/x", "").parents[1]
-
-    splits = read(root, "MRPC")
-
-    assert splits["train"].sentences == (("a", "a b", "a b"), ("c d e", "c", "c d"))
-    assert splits["train"].labels == (1, 0, 1)
-
-
-def test_latin_1_is_read_and_0x85_ends_no_line(write):
-    write("MR/rt-polarity.pos", b"caf\xe9 na\xefve\x85 fin\n")
-    write("MR/rt-polarity.neg", b"a\n")
-    root = write("MR/x", "").parents[1]
-
-    splits = read(root, "MR")
-
-    assert splits["all"].sentences == (("a", "café naïve fin"),)
-
-
-def test_trec_takes_the_coarse_label(write):
-    write("TREC/train_5500.label", "NUM:dist How far : really ?\nABBR:exp What ?\n")
-    write("TREC/TREC_10.label", "HUM:ind Who ?\n")
-    root = write("TREC/x", "").parents[1]
-
-    splits = read(root, "TREC")
-
-    assert splits["train"].sentences == (("What ?", "How far : really ?"),)
-    assert splits["train"].labels == (0, 5)
-    assert splits["test"].labels == (3,)
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        (
-            "TREC/train_5500.label",
-            "NUM:dist How\nBIRD:x Who\n",
-            r"BIRD.*expected `LABEL:fine.*label:2",
-        ),
-        (
-            "SST/binary/sentiment-dev",
-            "good\t1\nbad\t2\n",
-            "label is '2', but one of .* was expected.*dev:2",
-        ),
-        ("SST/binary/sentiment-dev", "good 1\n", "no tab.*dev:1"),
-        (
-            "SST/fine/sentiment-dev",
-            "7 good\n",
-            "label is '7', but one of .* was expected.*dev:1",
-        ),
-        (
-            "MRPC/msr_paraphrase_test.txt",
-            "head\n1\t2\t3\ttext\n",
-            "4 fields, expected 5.*txt:2",
-        ),
-        (
-            "SST/binary/sentiment-dev",
-            "",
-            "the split has no example.*sentbed data get senteval.*dev$",
-        ),
-        (
-            "MRPC/msr_paraphrase_test.txt",
-            "head\n",
-            r"the split has no example.*test\.txt$",
-        ),
-        (
-            "MR/rt-polarity.pos",
-            "",
-            r"all examples in all of `MR` have the class 0, .*rt-polarity\.pos$",
-        ),
-        (
-            "TREC/train_5500.label",
-            "NUM:a b\nNUM:c d\n",
-            r"in train of `TREC` have the class 5, .*label$",
-        ),
-    ],
-)
-def test_a_bad_line_is_named(downstream, file, content, message):
-    (downstream / file).write_text(content)
-    task = next(
-        name for name, task in TRANSFER.items() if file.startswith(task.folder + "/")
-    )
-    with pytest.raises(DataError, match=message):
-        read(downstream, task)
-
-
 def test_a_classifier_that_found_one_class_only_says_so(downstream, table_encoder):
     """All sentences have one vector, as after a collapse: each classifier takes the largest class."""
-    evaluator = suite(
-        downstream, tasks=("TREC", "MRPC"), mode="fast", protocol="logistic"
-    )
+    evaluator = suite(downstream, tasks=("TREC", "MRPC"), mode="fast")
     encoder = table_encoder(width=6)
     encoder.encode = lambda texts, task: np.ones((len(texts), 6), np.float32)
     degenerate = {
@@ -196,14 +83,8 @@ def test_the_training_part_is_scored_without_any_test_sentence(
     prepared = evaluator.prepare()
     held_out = attrs.evolve(evaluator, part="held-out").prepare()
     for task in PAPERS:
-        lists = {
-            name: texts
-            for name, texts in prepared.lists.items()
-            if name.startswith(f"{task} ")
-        }
-        assert not any(name.endswith((" test", " all")) for name in lists)
-        test = set(held_out.lists[f"{task} test"].first)
-        assert test.isdisjoint(text for texts in lists.values() for text in texts.first)
+        test = set().union(*held_out.item_texts()[task])
+        assert test.isdisjoint(prepared.lists[task].first)
     evaluation = prepared.evaluate(table_encoder())
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == list(PAPERS)
@@ -212,25 +93,18 @@ def test_the_training_part_is_scored_without_any_test_sentence(
     assert main[PAPERS.index("MR")].protocol["split"] == "cross-validation on train"
 
 
-@pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
-    downstream, table_encoder, protocol
+    downstream, table_encoder
 ):
-    evaluator = suite(downstream, ("MR",), protocol, "fast")
+    evaluator = suite(downstream, ("MR",), "fast")
     encoder = table_encoder(width=16)
-    encode = encoder.encode
-    # With short vectors, `logistic` would choose a C that is tried for TREC and MRPC alone.
-    encoder.encode = lambda texts, task: 0.1 * encode(texts, task)
     whole = evaluate(evaluator, encoder).scores[0]
     held_out = evaluate(attrs.evolve(evaluator, part="held-out"), encoder).scores[0]
     assert whole.items is not None
     assert whole.items.groups is not None
     first = whole.items.x[whole.items.groups == 0]
     assert held_out.value == pytest.approx(100 * first.mean(), abs=0.01)
-    assert (
-        held_out.protocol["id"]
-        == f"senteval-transfer{'' if protocol == 'senteval' else '-logistic'}-held-out"
-    )
+    assert held_out.protocol["id"] == "senteval-transfer-held-out"
 
 
 def test_the_training_part_is_scored_as_the_penalty_is_chosen(

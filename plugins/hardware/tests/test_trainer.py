@@ -3,12 +3,14 @@ from __future__ import annotations
 import copy
 import math
 from itertools import chain
+from typing import ClassVar
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from sentbed import RunError
-from sentbed.protocols import Head
+from sentbed.protocols import Head, Loss, LossOutput
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear
@@ -149,6 +151,50 @@ def test_a_parameter_of_the_loss_may_have_a_rate_of_its_own(toys, assemble, colu
     assert abs(temperature.item() - before) > 0.015
     in_other_groups = sum(len(group["params"]) for group in groups)
     assert in_other_groups == len(trainer.parameters) - 1
+
+
+class CuspModule(torch.nn.Module):
+    """Zero, with a gradient that is not finite."""
+
+    def forward(self, inputs):
+        anchor = inputs["anchor"]
+        return LossOutput((anchor - anchor.detach()).square().sum().sqrt(), {})
+
+
+@attrs.frozen
+class Cusp(Loss):
+    name: ClassVar[str] = "toy-cusp"
+    columns = frozenset({"anchor"})
+
+    def build(self, width):
+        return CuspModule()
+
+
+def test_a_step_whose_gradient_is_not_finite_changes_no_weight(toys, assemble, columns):
+    encoder = assemble()
+    trainer = toys.train(encoder, Cusp(), AdamW(lr=1e-2))
+    before = toys.weights_of(encoder)
+    result = trainer.step({"anchor": columns["anchor"]})
+
+    assert result.loss == 0
+    assert not math.isfinite(result.grad_norm)
+    for name, value in toys.weights_of(encoder).items():
+        assert torch.equal(value, before[name])
+
+
+def test_vectors_after_a_step_are_those_of_the_new_weights(
+    toys, engine_of, assemble, columns
+):
+    encoder = assemble(on=engine_of(torch.bfloat16))
+    batch = toys.batch(*ANCHORS)
+    before = encoder.encode(batch)
+    toys.train(encoder, toys.loss(), AdamW(lr=1e-1)).step(columns)
+    other = assemble(on=engine_of(torch.bfloat16), seed=1)
+    other.module.load_state_dict(encoder.module.state_dict())
+
+    vectors = encoder.encode(batch)
+    np.testing.assert_array_equal(vectors, other.encode(batch))
+    assert abs(vectors - before).max() > 0.01
 
 
 def test_frozen_weights_stay(toys, assemble, columns):

@@ -391,6 +391,11 @@ def test_holms_correction_is_that_of_statsmodels(p_values):
     assert ours == pytest.approx(expected.tolist())
 
 
+def test_a_corrected_p_value_is_at_least_that_of_a_smaller_one():
+    corrected = holm({"a": 0.01, "b": 0.02, "c": 0.0201})
+    assert corrected == pytest.approx({"a": 0.03, "b": 0.04, "c": 0.04})
+
+
 def test_comparisons_with_the_baseline_share_one_half_of_the_level():
     def judged_at(p_value):
         value = stats.norm.isf(p_value / 2)

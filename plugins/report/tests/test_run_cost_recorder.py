@@ -1,4 +1,4 @@
-"""Cost of runs: in the report, as columns of a study, and in the time of all runs."""
+"""Cost of runs: in the report, and in the time of all runs of a study."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import attrs
 import pytest
 from sentbed.protocols import ReportData, Run
 from sentbed.tools import record_json
-from sentbed_report.figures.study_figures import study_figures
-from sentbed_report.run_cost_recorder import RunCostRecorder, cost_scores
-from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.study_data import AxisInfo, with_runs
+from sentbed_report.run_cost_recorder import RunCostRecorder
+from sentbed_report.study.study_data import with_runs
 from sentbed_report.study_page.runs_section import summary_line, total_seconds
 
 FACTS = {
@@ -30,16 +28,6 @@ def recorded(facts, tmp_path):
     return json.loads(record_json(data))
 
 
-def added_costs(data, record):
-    """Return a study whose runs have the costs of this record."""
-
-    def with_costs(run):
-        costs = tuple(cost_scores(record, run.scores))
-        return attrs.evolve(run, costs=costs)
-
-    return attrs.evolve(data, cells=with_runs(data.cells, with_costs))
-
-
 @pytest.mark.parametrize(
     ("engine", "devices"),
     [
@@ -56,46 +44,14 @@ def test_devices_are_those_beside_the_processor(engine, devices, tmp_path):
     assert rows.get("devices") == devices
 
 
-def test_a_run_of_which_nothing_is_known_has_no_cost(study_of, tmp_path):
-    record = recorded({}, tmp_path)
-    assert not record.get("sections")
-    data = study_of({"a": {1: {"MR": 50.0}}})
-    assert list(cost_scores(record, data.runs[0].scores)) == []
-
-
-@pytest.mark.parametrize("drawn", [True, False])
-def test_costs_are_columns_after_the_scores_and_drawn_where_the_study_asks(
-    study_of, tmp_path, drawn
-):
-    axis = AxisInfo("name", ("a", "b"))
-    cost = "run-seconds" if drawn else ""
-    scores = {"a": {1: {"MR": 50.0}}, "b": {1: {"MR": 52.0}}}
-    data = study_of(scores, (axis,), "a", cost=cost)
-    data = added_costs(data, recorded(FACTS, tmp_path))
-    of_scores, of_costs = summarise(data)
-
-    assert (of_scores.evaluator, of_costs.evaluator) == ("transfer", "run-cost")
-
-    values = {}
-    for column, cell in zip(of_costs.columns, of_costs.rows[0].cells, strict=True):
-        assert not column.ranked
-        values[column.task] = cell.value
-
-    assert values == {
-        "run-seconds": 10.0,
-        "run-devices": 2,
-        "run-device-memory": 2048.0,
-        "run-tokens": 4000,
-        "run-parameters": 1.5,
-    }
-    assert ("cost" in study_figures(data, summarise(data))) is drawn
-
-
-def test_an_encoder_before_training_has_no_cost(study_of, tmp_path):
-    data = study_of({"a": {1: {"MR": 50.0}}})
-    (score,) = data.runs[0].scores
-    before = attrs.evolve(score, encoder="en@start")
-    assert list(cost_scores(recorded(FACTS, tmp_path), [before])) == []
+def test_the_cost_of_a_run_is_that_of_all_its_encoders(tmp_path):
+    assert recorded(FACTS, tmp_path)["sections"]["run-cost"]["rows"] == [
+        ["devices", "devices", 2],
+        ["device-memory", "MiB", 2048.0],
+        ["tokens", "tokens", 4000],
+        ["parameters", "millions", 1.5],
+    ]
+    assert not recorded({}, tmp_path).get("sections")
 
 
 def test_the_page_counts_a_run_of_two_cells_once(study_of, tmp_path):

@@ -84,7 +84,7 @@ def test_one_metric_evaluator_or_protocol_can_be_asked_for(write_run):
             "| 80.00 | 90.00 | 85.00 |",
         ),
         ("latex", "% Needs", "80.00"),
-        ("csv", "table,cell,encoder,status,task,metric,mean,", ",80.0,"),
+        ("csv", "cell,seed,encoder,evaluator,protocol,", ",MR,accuracy,80.0,"),
         ("html", '<div class="table">', "80.00</td>"),
     ],
 )
@@ -94,17 +94,3 @@ def test_a_table_has_each_format(write_run, form, beginning, row):
     assert done.exit_code == 0
     assert done.output.startswith(beginning)
     assert row in done.output
-
-
-def test_several_tables_are_one_csv_with_a_number_a_line(write_run):
-    run = write_run("one", score("MR", 80.0), of_evaluator("sts", "STS12", 70.0))
-    lines = (
-        CliRunner()
-        .invoke(main, ["table", str(run), "--format", "csv"])
-        .output.splitlines()
-    )
-    assert lines[0].startswith("table,cell,encoder,status,task,metric,mean,std,seeds")
-    assert [line.split(",")[:7] for line in lines[1:]] == [
-        ["transfer-senteval", "one", "en", "finished", "MR", "accuracy", "80.0"],
-        ["sts-senteval", "one", "en", "finished", "STS12", "accuracy", "70.0"],
-    ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 
@@ -14,8 +12,7 @@ from sentbed_report.statistics.difference import Difference, Judged, Source
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.tables.column import AVERAGE, Column
-from sentbed_report.tables.comma_separated import to_csv
+from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.html import to_html
 from sentbed_report.tables.latex import to_latex
@@ -236,28 +233,3 @@ def test_nothing_that_is_typed_is_latex(results, label):
     check_latex(latex)
 
     assert {len(cells) for cells in cells_of_latex(latex)} == {7}
-
-
-def test_csv_has_a_line_a_number_with_its_quantities(results):
-    reference = Row(("BERT", "", "", ""), (Estimate(value=2.0),) * 3, is_reference=True)
-    tables = [
-        attrs.evolve(results, name="one"),
-        attrs.evolve(results, name="two", rows=(*results.rows, reference)),
-    ]
-    lines = list(csv.DictReader(io.StringIO(to_csv(tables))))
-
-    assert [line["table"] for line in lines] == ["one"] * 9 + ["two"] * 12
-    assert [line["task"] for line in lines[:3]] == ["MR", "CR", AVERAGE]
-
-    first, mean = lines[0], lines[3]
-
-    assert [first[name] for name in ("cell", "encoder", "status", "pooler")] == [
-        *("first", "en", "finished", "first"),
-    ]
-    assert (first["mean"], first["seeds"], first["corrected p"]) == ("50.5", "2", "")
-    assert float(mean["std"]) == pytest.approx(math.sqrt(2))
-    assert float(mean["difference"]) == 30.5
-    assert 0 < float(mean["corrected p"]) < 0.05
-    assert (mean["published"], first["published"]) == ("81.05", "")
-    assert lines[-1]["mean"] == "2.0"
-    assert {line["place"] for line in lines} == {"1", "2", ""}

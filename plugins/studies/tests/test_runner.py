@@ -288,16 +288,6 @@ def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study, one_cel
         run_study(study, one_cell, only=[{"ls": "0.5"}])
 
 
-def test_cells_say_in_what_they_differ_from_the_baseline(one_cell):
-    cells = {cell.name: cell for cell in read_data(one_cell).cells}
-    assert cells["0.5, 0.0"].differences == ()
-    assert cells["0.25, 0.5"].differences == (
-        "stage.pairs.loss.noise: 0.0 -> 0.5",
-        "stage.tune.optimizer.lr: 0.5 -> 0.25",
-    )
-    assert cells["0.25, 0.5"].labels == {"lr": "0.25", "noise": "0.5"}
-
-
 # --- where it is run ---------------------------------------------------------------------------------------
 
 

@@ -198,28 +198,6 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
     assert len(segments(store)) == 1
 
 
-# --- where the store cannot keep them ----------------------------------------------------------------------
-
-
-def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder,
-    companions,
-    store,
-    monkeypatch,
-):
-    def fail(*_):
-        raise ValueError("a pooler's fault")
-
-    messages = []
-    store.say = messages.append
-    monkeypatch.setattr(Several, "encode", fail)
-    encode_through_store(encoder, store, companions)
-    assert messages == [
-        f"vectors of {len(HEADS)} encoders cannot come from one pass: a pooler's fault"
-    ]
-    assert len(segments(store)) == 1
-
-
 # --- runs --------------------------------------------------------------------------------------------------
 
 

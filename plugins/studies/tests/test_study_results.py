@@ -94,7 +94,7 @@ def costing(data):
 
 @pytest.mark.parametrize(
     "name",
-    ["pooler", "mean", "seed", "status", "std"],
+    ["pooler", "seed", "status"],
 )
 def test_an_axis_has_one_name_in_csv_and_data_frames(data, name, tmp_path):
     study = LoadedStudy(renamed(data, name, "other"))

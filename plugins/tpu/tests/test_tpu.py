@@ -14,7 +14,6 @@ from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.queue import Queue
-from sentbed_tpu._jax.compiled_functions import fitting
 from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.optax_optimizers import optax_form
 from sentbed_tpu.tpu import Tpu
@@ -94,10 +93,6 @@ def weights_of(encoder):
     return weights
 
 
-def test_the_precision_auto_is_bf16():
-    assert engine_of(precision="auto").describe()["precision"] == "bf16"
-
-
 class SpareModule(torch.nn.Module):
     """The mean, with a layer that no vector depends on and a weight whose gradient is zero."""
 
@@ -171,34 +166,8 @@ def test_texts_are_compared_by_as_many_bits_as_on_torch(
         assert actual == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch(
-    toys, engine, columns
-):
-    pooler = toys.trained_dense(out=6)
-    encoders = []
-    for on in (engine, engine_of()):
-        torch.manual_seed(0)
-        backbone = toys.backbone(width=16).build(BuildContext(tuple))
-        encoder = on.assemble(backbone, pooler, Head())
-        ENGINES[encoder] = on
-        encoders.append(encoder)
-    torch_encoder, jax_encoder = encoders
-    assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
-    (expected, expected_gradients), (loss, gradients) = (
-        train(encoder, toys.loss()).gradients(columns) for encoder in encoders
-    )
-    assert loss == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, expected_gradients) < 1e-5
-    batch = toys.batch("a b c", "d")
-    np.testing.assert_allclose(
-        jax_encoder.encode(batch), torch_encoder.encode(batch), atol=1e-6
-    )
-
-
-@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
-@pytest.mark.parametrize(
-    ("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)]
-)
+@pytest.mark.parametrize(("devices", "parallel"), [*LAYOUTS, (3, "ddp")])
+@pytest.mark.parametrize("kind", ["memory", "learned", "graded"])
 def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
     toys,
     place,
@@ -206,38 +175,27 @@ def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
     columns,
     devices,
     parallel,
-    micro_batch,
-    fields,
+    kind,
 ):
-    loss = toys.loss(**fields)
+    """Also with a memory, in micro-batches, and of numbers beside the texts."""
+    micro_batch = None
+    if kind == "memory":
+        loss = toys.loss(memory=6)
+    elif kind == "learned":
+        loss, micro_batch = toys.loss(learned=True), 1
+    else:
+        loss, micro_batch = toys.graded(), 1
+        score = np.linspace(0, 1, len(columns["anchor"]), dtype=np.float32)
+        columns = {**columns, "score": score}
+        del columns["negative"]
+
     expected, expected_gradients = train(reference, loss).gradients(columns)
     trainer = train(place(engine_of(devices, parallel)), loss, micro_batch=micro_batch)
     actual, gradients = trainer.gradients(columns)
     assert actual == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, expected_gradients) < 1e-5
-
-
-@pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
-@pytest.mark.parametrize("micro_batch", [None, 1])
-def test_numbers_reach_the_loss_as_on_torch(
-    toys,
-    place,
-    reference,
-    columns,
-    devices,
-    parallel,
-    micro_batch,
-):
-    batch = {name: columns[name] for name in ("anchor", "positive")}
-    batch |= {"score": np.linspace(0, 1, len(batch["anchor"]), dtype=np.float32)}
-    expected, expected_gradients = train(reference, toys.graded()).gradients(batch)
-    trainer = train(
-        place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch
-    )
-    actual, gradients = trainer.gradients(batch)
-    assert actual == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, expected_gradients) < 1e-5
-    assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
+    if kind == "graded":
+        assert trainer.step(columns).metrics["score"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -366,37 +324,30 @@ def test_a_trainer_goes_on_from_its_state_to_the_bit(
         np.testing.assert_array_equal(weights_of(other)[name], value)
 
 
-def test_a_saved_encoder_is_one_that_torch_reads(
-    toys, place, engine, columns, tmp_path
-):
-    encoder = place(engine_of(8, "fsdp"))
-    train(encoder, toys.loss()).step(columns)
-    encoder.save(tmp_path)
-    backbone = toys.backbone(width=16).build(BuildContext(tuple, tmp_path / "backbone"))
-    read = engine.assemble(
-        backbone, toys.mean(), Head(projection=8, bias=True), tmp_path
-    )
-    batch = toys.batch("a small house", "rain")
-    np.testing.assert_allclose(read.encode(batch), encoder.encode(batch), atol=1e-6)
-
-
 def test_a_step_is_compiled_once_for_each_length(toys, place):
-    engine = engine_of()
-    trainer = train(place(engine), toys.loss(), AdamW(lr=1e-3), total_steps=50)
+    compiled = []
+
+    def note(event, duration, fun_name="", **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    trainer = train(place(engine_of()), toys.loss(), AdamW(lr=1e-3), total_steps=50)
     rng = np.random.default_rng(0)
     for _ in range(20):
-        texts = []
-        for _ in range(9):
-            words = rng.choice(list("abcdef"), int(rng.integers(1, 15)))
-            texts.append(" ".join(words))
-        parts = (toys.tokens(*texts[start::3]) for start in range(3))
-        result = trainer.step(
-            dict(zip(("anchor", "positive", "negative"), parts, strict=True))
-        )
+        columns = {}
+        for name in ("anchor", "positive", "negative"):
+            texts = []
+            for _ in range(3):
+                words = rng.choice(list("abcdef"), int(rng.integers(1, 15)))
+                texts.append(" ".join(words))
+            columns[name] = toys.tokens(*texts)
 
-    shapes = engine.counters()["compiled_shapes"]
-    assert result.metrics["compiled_shapes"] == shapes
-    assert 1 <= shapes <= 3
+        trainer.step(columns)
+
+    jax.monitoring.unregister_event_duration_listener(note)
+    steps = [name for name in compiled if "_step" in name]
+    assert 1 <= len(steps) <= 3
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
@@ -417,22 +368,6 @@ def test_a_module_that_changes_in_a_forward_pass_is_refused(toys, place, columns
         RunError, match=r"`pooler.norm.num_batches_tracked` changes in a forward pass"
     ):
         trainer.step(columns)
-
-
-def test_three_devices_take_equally_many_rows(toys, place, reference, columns):
-    expected, expected_gradients = train(reference, toys.loss()).gradients(columns)
-    actual, gradients = train(place(engine_of(3)), toys.loss()).gradients(columns)
-    assert actual == pytest.approx(expected, rel=1e-5)
-    assert closeness(gradients, expected_gradients) < 1e-5
-
-
-def test_what_does_not_fit_is_said_in_words():
-    with pytest.raises(RunError, match="set a smaller `micro_batch`"), fitting():
-        raise jax.errors.JaxRuntimeError(
-            "RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"
-        )
-    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), fitting():
-        raise jax.errors.JaxRuntimeError("INTERNAL: a fault")
 
 
 def test_adafactor_refuses_a_weight_with_three_axes():
@@ -467,10 +402,6 @@ def test_lengths_ascend():
 
 def test_the_engine_says_what_it_is():
     facts = engine_of(8, "fsdp").describe()
-    assert attrs.asdict(Tpu())["precision"] == "bf16"
-    assert (facts["platform"], facts["devices"], facts["parallel"]) == (
-        "cpu",
-        8,
-        "fsdp",
-    )
-    assert facts["precision"] == "fp32"
+    assert (facts["platform"], facts["devices"]) == ("cpu", 8)
+    assert (facts["parallel"], facts["precision"]) == ("fsdp", "fp32")
+    assert engine_of(precision="auto").describe()["precision"] == "bf16"

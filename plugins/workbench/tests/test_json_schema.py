@@ -11,19 +11,6 @@ import attrs
 import jsonschema
 import pytest
 import tomli
-from attrs.validators import (
-    and_,
-    deep_iterable,
-    ge,
-    gt,
-    in_,
-    le,
-    lt,
-    matches_re,
-    max_len,
-    min_len,
-    optional,
-)
 from click.testing import CliRunner
 from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
@@ -50,39 +37,24 @@ class Every(Loss):
     name: ClassVar[str] = "every"
     columns = frozenset()
 
-    text: str = attrs.field(
-        default="a", validator=and_(matches_re("[a-z]+"), max_len(3))
-    )
+    text: str = "a"
     """A word."""
-    whole: int | None = attrs.field(
-        default=None, validator=optional(and_(ge(1), lt(9)))
-    )
-    number: float = attrs.field(default=0.5, validator=and_(gt(0.0), le(1.0)))
+    whole: int | None = None
+    number: float = 0.5
     flag: bool = False
     file: FilePath | None = None
     one_of: Literal["x", "y", 3] = "x"
-    among: int = attrs.field(default=2, validator=in_((2, 4)))
-    many: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    many: tuple[int, ...] = ()
     two: tuple[str, int] = ("a", 1)
-    texts: str | tuple[str, ...] = attrs.field(default=("s",), validator=min_len(1))
+    texts: str | tuple[str, ...] = ("s",)
     mapped: Mapping[str, float] = attrs.field(factory=dict)
     inner: float | Inner = 1.0
     others: tuple[Loss, ...] = ()
     hidden: int = attrs.field(default=0, metadata={"skip": True})
     odd: Any = None
-    begins: str = attrs.field(
-        default="ab", validator=matches_re("[a-z]b", func=re.match)
-    )
-    holds: str = attrs.field(default="b", validator=matches_re("b", func=re.search))
-    either: str = attrs.field(
-        default="a", validator=matches_re("a", flags=re.IGNORECASE)
-    )
-    pythons: str = attrs.field(
-        default="aa", validator=matches_re(r"(?P<one>a)(?P=one)")
-    )
-    finite: float = attrs.field(default=math.inf, validator=le(math.inf))
+    finite: float = math.inf
     place: Any = Path("x")
-    some_of: Any = attrs.field(factory=frozenset, validator=in_((frozenset(), 1)))
+    some_of: Any = attrs.field(factory=frozenset)
     twice: int = attrs.field()
 
     @twice.default
@@ -98,20 +70,14 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Deep:
-    """A table with a type that is there for a type checker only."""
-
-    number: Decimal | None = None
-
-
-@attrs.frozen
 class Unreadable(Loss):
-    """A loss with a type that cannot be read."""
+    """A loss with a type that is there for a type checker only."""
 
     name: ClassVar[str] = "unreadable"
     columns = frozenset()
 
-    deep: Deep = Deep()
+    deep: Decimal | None = None
+    flag: bool = False
 
     def build(self, width):
         raise NotImplementedError
@@ -119,14 +85,13 @@ class Unreadable(Loss):
 
 @pytest.fixture(scope="module")
 def parts(toy_points):
-    """The toy plugin, and a loss `every` more."""
+    """The toy plugin, and two losses more."""
     plugins = load_plugins(toy_points)
-    more = {
-        ("loss", "every"): [
-            attrs.evolve(plugins.find("loss", "pull"), name="every", target=Every)
-        ]
-    }
-    return attrs.evolve(plugins, offers={**plugins.offers, **more})
+    offers = dict(plugins.offers)
+    pull = plugins.find("loss", "pull")
+    for cls in (Every, Unreadable):
+        offers["loss", cls.name] = [attrs.evolve(pull, name=cls.name, target=cls)]
+    return attrs.evolve(plugins, offers=offers)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +136,6 @@ LOSS = 'use = "pull"'
         "flag = true",
         'file = "x.csv"',
         "one_of = 3",
-        "among = 4",
         "many = [1, 2]",
         'two = ["b", 2]',
         'texts = "s"',
@@ -179,10 +143,6 @@ LOSS = 'use = "pull"'
         "mapped = { a = 1, b = 2.5 }",
         "inner = 3",
         "inner = { first = 1 }",
-        'begins = "abc"',
-        'holds = "abc"',
-        'either = "A"',
-        'pythons = "aa"',
         'others = [{ use = "pull" }, { use = "every", others = [{ use = "chase" }] }]',
         "odd = { anything = [1] }",
     ],
@@ -195,27 +155,15 @@ def test_a_value_of_a_field_is_accepted(judge, field):
     ("field", "at"),
     [
         ("text = 3", "text"),
-        ('text = "abcd"', "text"),
-        ('text = "A"', "text"),
-        ("whole = 0", "whole"),
-        ("whole = 9", "whole"),
         ("whole = 1.5", "whole"),
         ("whole = true", "whole"),
-        ("number = 0.0", "number"),
-        ("number = 1.5", "number"),
         ('number = "1"', "number"),
         ("flag = 1", "flag"),
         ("file = 1", "file"),
-        ('begins = "aab"', "begins"),
-        ('holds = "a"', "holds"),
         ('one_of = "z"', "one_of"),
-        ("among = 3", "among"),
-        ("many = [0]", "many.0"),
         ("many = 1", "many"),
         ('two = ["a"]', "two"),
         ("two = [1, 2]", "two.0"),
-        ("texts = []", "texts"),
-        ('texts = ""', "texts"),
         ("mapped = { a = true }", "mapped.a"),
         ("inner = { first = 1, third = 3 }", "inner"),
         (
@@ -268,7 +216,6 @@ def test_keys_have_their_documentation_and_defaults(schema, parts):
     assert pull["description"] == "Half the mean squared distance of a pair."
     assert pull["properties"]["temperature"] == {
         "type": "number",
-        "exclusiveMinimum": 0,
         "description": "What the distance is divided by.",
         "default": 1.0,
     }
@@ -292,12 +239,8 @@ def test_a_default_that_json_cannot_say_is_left_out(schema, parts):
     ]
     assert fields["number"] == {
         "type": "number",
-        "exclusiveMinimum": 0.0,
-        "maximum": 1.0,
         "default": 0.5,
     }
-    assert "maximum" not in fields["finite"]
-    assert "enum" not in fields["some_of"]
     text = describe(parts.find("loss", "every"))
     assert [
         key
@@ -308,24 +251,22 @@ def test_a_default_that_json_cannot_say_is_left_out(schema, parts):
     assert "  many: tuple[int, ...], default []\n" in text
 
 
-def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
-    parts, schema, monkeypatch
-):
-    info = attrs.evolve(
-        parts.find("loss", "pull"), name="unreadable", target=Unreadable
-    )
-    more = {**parts.offers, ("loss", "unreadable"): [info]}
-    monkeypatch.setattr(
-        "sentbed._registry.registry.load_plugins",
-        lambda **_: attrs.evolve(parts, offers=more),
-    )
-    result = CliRunner().invoke(cli.main, ["schema"])
-    assert result.exit_code == 0
-    assert json.loads(result.stdout) == schema
-    assert result.stderr.startswith(
-        "warning: the schema is without the loss `unreadable` of `toy`: its fields"
-    )
-    assert "name 'Decimal' is not defined" in result.stderr
+def test_a_field_whose_type_cannot_be_read_takes_any_value(judge):
+    for field in ("deep = 3", 'deep = "x"', "flag = true"):
+        assert faults(judge, RECIPE.replace(LOSS, f'use = "unreadable", {field}')) == []
+    wrong = RECIPE.replace(LOSS, 'use = "unreadable", unknown = 1')
+    assert faults(judge, wrong) != []
+
+
+def test_a_component_that_cannot_be_loaded_is_left_out_and_said(parts, schema):
+    pull = parts.find("loss", "pull")
+    broken = attrs.evolve(pull, name="broken", target="toy_plugin:Missing")
+    more = {**parts.offers, ("loss", "broken"): [broken]}
+    warnings = []
+    result = recipe_schema(attrs.evolve(parts, offers=more), warnings.append)
+    assert json.loads(json.dumps(result)) == schema
+    (warning,) = warnings
+    assert warning.startswith("the schema is without the loss `broken`: ")
 
 
 def test_what_editors_complete_from_has_every_field_of_every_component(schema, parts):

@@ -10,7 +10,6 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
-import toy_plugin
 from click.testing import CliRunner
 from sentbed import Encoder, RunError, build_encoder
 from sentbed._cli import main as cli
@@ -141,33 +140,17 @@ def test_a_second_evaluation_takes_every_vector_from_the_store(encoder, store):
     assert without == cold == warm
 
 
-def test_another_encoder_of_the_same_weights_finds_them(recipe_of, store, tmp_path):
+def test_another_encoder_of_the_same_weights_finds_them(
+    recipe_of, plugins, store, tmp_path
+):
     first = build_encoder(recipe_of())
     value = value_of(first, store)
     first.save(tmp_path / "e")
 
-    other = Encoder.load(tmp_path / "e", {"use": "toy"}, load_toy())
+    other = Encoder.load(tmp_path / "e", {"use": "toy"}, plugins)
     same_store = VectorCache(store.root)
     assert value_of(other, same_store) == value
     assert passes(other) == 0
-
-
-def load_toy():
-    from sentbed._registry.registry import load_plugins
-
-    return load_plugins([_Point()])
-
-
-class _Point:
-    """An entry point of the toy plugin."""
-
-    name, module = "toy", "toy_plugin"
-
-    class dist:  # noqa: N801 - as `importlib.metadata` names it
-        name, version = "toy", "1.0"
-
-    def load(self):
-        return toy_plugin
 
 
 def test_vectors_are_exactly_those_that_were_encoded(store, calls):
@@ -184,13 +167,6 @@ def test_vectors_are_exactly_those_that_were_encoded(store, calls):
     generator = np.random.default_rng(1)
     expected = generator.standard_normal((4, 3), "f8").astype("f4")
     np.testing.assert_array_equal(warm[[0, 1, 2, 4]], expected)
-
-
-def test_infinite_and_missing_numbers_come_back_as_they_were(store):
-    odd = np.array([[np.nan, np.inf, -0.0]], np.float32)
-    store.encode(SPACE, ["x"], lambda _: odd, 3)
-    again = kept(store, ["x"])
-    assert again.tobytes() == odd.tobytes()
 
 
 def test_a_list_with_another_text_is_encoded_whole(store, calls):

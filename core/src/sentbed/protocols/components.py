@@ -530,23 +530,6 @@ class Similarity(Component):
         """
         return self.similarity(first, second).diagonal()
 
-    def bytes_per_text(self, width: int, tokens: float = 1) -> float:
-        """Return how many bytes of an index a text takes; by default, as many as `tokens` float32 vectors."""
-        return 4 * width * tokens
-
-    def operations(
-        self,
-        width: int,
-        first: float = 1,
-        second: float = 1,
-    ) -> float:
-        """Return how many operations (multiplications and additions) the comparison of two texts takes.
-
-        `first` and `second` are the numbers of vectors of the two texts. The default counts one dot product for
-        each pair of vectors.
-        """
-        return 2 * width * first * second
-
 
 @attrs.frozen(eq=False)
 class LossOutput:

@@ -305,8 +305,8 @@ class Engine:
     def counters(self) -> Mapping[str, float]:
         """Return the engine's counters, for the manifest.
 
-        These are the peak `device_memory_gib`; `compiled_shapes` and `compile_seconds` if the engine compiles;
-        and others that the engine chooses. By default, there are none.
+        These are the peak `device_memory_gib`, and others that the engine chooses, such as `compile_seconds`.
+        By default, there are none.
         """
         return {}
 

@@ -31,8 +31,6 @@ class Bert(Transformer):
     """Size of a random BERT, as in Turc et al. (2019): tiny has 2 layers of width 128, base 12 of width 768."""
     vocab_size: int = attrs.field(default=8192, validator=ge(100))
     """Largest vocabulary of a tokenizer trained on the recipe's texts."""
-    lowercase: bool = True
-    """Whether a tokenizer trained on the recipe's texts folds case."""
     masked_head: Literal["files", "new"] = "files"
     """What to do if the pooler reads logits and the files of a pretrained model lack weights of the
     masked-language-modelling head, as the files of sentence encoders do. `files`: report an error. `new`: begin

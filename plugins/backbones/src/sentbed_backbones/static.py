@@ -44,8 +44,6 @@ class Static(Backbone):
     sentence-transformers, or model2vec. A hub id, a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
     revision: str | None = None
     """Commit, tag or branch of a hub id; only a commit is reproducible."""
-    lowercase: bool = True
-    """Whether texts are lower-cased before a tokenizer is trained. A model's tokenizer has its own setting."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random`: rows are drawn from N(0, 1). The tokenizer and the table's size are the model's. Without a
     `model`, the tokenizer is trained on the texts of the stages (if there is no stage, of the evaluations), and
@@ -120,6 +118,4 @@ class Static(Backbone):
                 self.model, self.revision, self.init == "random"
             )
 
-        return token_table.from_texts(
-            context.texts(), self.vocab_size, self.lowercase, self.width
-        )
+        return token_table.from_texts(context.texts(), self.vocab_size, self.width)

@@ -28,8 +28,6 @@ class KnownFile:
     url: str | None = None
     """URL from which `sentbed data get` downloads the file. None if it has no URL of its own: it is in an
     archive, is made from other files, or must be obtained by hand."""
-    others: tuple[str, ...] = ()
-    """Other paths below the collection's directory at which readers look for the file."""
     optional: bool = False
     """Whether the collection is complete without the file, since no reader needs it."""
 

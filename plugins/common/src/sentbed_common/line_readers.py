@@ -33,6 +33,7 @@ def decoded_line(
                 f"the file is in UTF-16, expected {encoding}; convert it to UTF-8",
                 file,
             )
+
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
@@ -56,6 +57,7 @@ def decoded_line(
             file,
             number,
         )
+
     return text
 
 
@@ -106,6 +108,7 @@ def json_object(
             file,
             number,
         )
+
     return row
 
 
@@ -122,6 +125,7 @@ def csv_rows(
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
+
     try:
         for row in reader:
             yield line, row

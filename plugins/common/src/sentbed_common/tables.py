@@ -58,6 +58,10 @@ class TableLayout:
     """Split of a data set of the hub."""
     revision: str | None = None
     """Branch, tag or commit of a data set or a file of the hub."""
+    further_fields: bool = False
+    """Whether rows of a file without a header may have more fields than the first, as some of STS-B's."""
+    skip_short_rows: bool = False
+    """Whether lines with fewer fields than the header are left out, such as those of texts with a line end."""
 
 
 PLAIN = TableLayout()
@@ -86,6 +90,7 @@ def table_rows(
         rows = _file_rows(path, columns, layout)
 
     empty = True
+
     for row in rows:
         empty = False
         yield row
@@ -146,6 +151,7 @@ def local_file(location: str, revision: str | None = None) -> Path:
         raise DataError(
             "this is a directory; expected a file; name the file in it", path
         )
+
     return path
 
 
@@ -180,6 +186,7 @@ def require_text(
             file,
             number,
         )
+
     return value
 
 
@@ -195,6 +202,7 @@ def require_number(
     Raises `DataError` for another value.
     """
     low, high = limits or (-math.inf, math.inf)
+
     try:
         # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
         parsed = float(str(value).replace("_", "?"))
@@ -207,6 +215,7 @@ def require_number(
             file,
             number,
         )
+
     return parsed
 
 
@@ -222,6 +231,7 @@ def find_columns(
         DataError: if the table lacks a column, or has it more than once. `number` is the line of the names.
     """
     found = []
+
     for column in columns:
         name = column
         if not isinstance(name, str):
@@ -235,6 +245,7 @@ def find_columns(
                 number,
             )
         found.append(name)
+
     return found
 
 
@@ -244,6 +255,7 @@ def _usual_name(usual: Sequence[str], names: Sequence[str]) -> str:
         for other in names:
             if other.lower() == name:
                 return other
+
     return usual[0]
 
 
@@ -267,6 +279,7 @@ def _file_rows(
         return _json_rows(path, columns, layout.encoding)
     if suffix == ".parquet":
         return _parquet_rows(path, columns)
+
     return _arrow_rows(path, columns)
 
 
@@ -284,9 +297,12 @@ def _separated_rows(
     separator: str,
 ) -> Iterator[Row]:
     """Return the rows of a text file, with the parts of a line between separators as fields."""
-    lines = text_lines(path, layout.encoding)
-    rows = ((number, line.split(separator)) for number, line in lines)
-    return _selected(rows, columns, layout, path)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for number, line in text_lines(path, layout.encoding):
+            yield number, line.split(separator)
+
+    return _selected(rows(), columns, layout, path)
 
 
 def _selected(
@@ -315,12 +331,17 @@ def _selected(
 
     last = max(places)
     blank = None
+
     for number, fields in rows:
+        if layout.skip_short_rows and len(fields) < width:
+            continue
         if not fields or fields == [""]:
             blank = blank or number
             continue
         if blank is not None:
             raise DataError("the line is blank; remove it", path, blank)
+        if not width and not layout.further_fields:
+            width = max(len(fields), last + 1)
         if len(fields) <= last or (width and len(fields) != width):
             raise DataError(
                 f"the row has {len(fields)} field(s); expected {width or last + 1}; quote a text with a comma in "
@@ -338,6 +359,7 @@ def _json_rows(
 ) -> Iterator[Row]:
     """Yield the values of the keys `columns` of each object in a JSON Lines file."""
     names: list[str] = []
+
     for number, line in text_lines(path, encoding):
         if not line or line.isspace():
             continue
@@ -356,6 +378,7 @@ def _parquet_rows(path: Path, columns: Sequence[Column]) -> Iterator[Row]:
         "the file cannot be read as Parquet",
         "write it again",
     )
+
     with readable, parquet.ParquetFile(path) as file:
         names = find_columns(columns, file.schema_arrow.names, path)
         batches = file.iter_batches(BATCH_ROWS, columns=sorted(set(names)))
@@ -371,6 +394,7 @@ def _arrow_rows(path: Path, columns: Sequence[Column]) -> Iterator[Row]:
         "the file cannot be read as Arrow IPC",
         "write it again",
     )
+
     with readable, pyarrow.OSFile(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
@@ -393,8 +417,12 @@ def _validated(batch: Any) -> Any:
 def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of record batches."""
     number = 0
+
     for batch in batches:
-        values = [batch.column(name).to_pylist() for name in names]
+        values = []
+        for name in names:
+            values.append(batch.column(name).to_pylist())
+
         for row in zip(*values, strict=True):
             number += 1
             yield number, list(row)
@@ -405,30 +433,20 @@ def _hub_rows(
     columns: Sequence[Column],
     layout: TableLayout,
 ) -> Iterator[Row]:
-    """Yield the rows of a data set of the hub, which `datasets` reads."""
+    """Return the rows of a data set of the hub, which `datasets` reads."""
     import datasets
-
-    config = layout.config
-    directory = None
-    if layout.revision == "refs/convert/parquet":
-        # On this branch the hub keeps its conversion to Parquet, with a directory for each configuration.
-        config, directory = None, config
 
     with _hub_errors(location, layout.revision):
         table = datasets.load_dataset(
             _hub_parts(location)[0],
-            name=config,
-            data_dir=directory,
+            name=layout.config,
             split=layout.split,
             revision=layout.revision,
         )
 
     names = find_columns(columns, table.column_names, location)
-    number = 0
-    for batch in table.select_columns(sorted(set(names))).iter(BATCH_ROWS):
-        for row in zip(*(batch[name] for name in names), strict=True):
-            number += 1
-            yield number, list(row)
+    selected = table.select_columns(sorted(set(names))).with_format("arrow")
+    return _numbered(selected.iter(BATCH_ROWS), names)
 
 
 def _hub_parts(location: str) -> tuple[str, str]:
@@ -441,6 +459,7 @@ def _hub_parts(location: str) -> tuple[str, str]:
     repository, _, file = rest.partition("/")
     if not repository:
         return owner, ""
+
     return f"{owner}/{repository}", file
 
 

@@ -24,7 +24,7 @@ _BLOCK = 1024
 
 @attrs.frozen(kw_only=True)
 class CleanPairs(DataSource):
-    """Pairs of another source, without duplicates, equal texts, and texts of the wrong length.
+    """Pairs of another source, without duplicates, equal texts, and texts of too different lengths.
 
     A pair is counted for the first rule that leaves it out: equal texts, then numbers of words, then a pair that
     is the same as an earlier one. The manifest of a run records how many pairs were left out by each rule. Texts
@@ -36,15 +36,10 @@ class CleanPairs(DataSource):
 
     source: DataSource
     """A source with the columns `anchor` and `positive`: `{ use = "parallel", ... }`. A `mix` is cleaned as a
-    whole: a pair may be a duplicate of a pair from another of its sources. It must have no `weights`, and mixed
-    batches."""
-    min_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Smallest number of words of each text, at least 1; default: no limit. Words are separated by white space;
-    in Chinese, Japanese and Korean script every character is a word."""
-    max_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
-    """Largest number of words of each text; default: no limit."""
+    whole: a pair may be a duplicate of a pair from another of its sources."""
     max_ratio: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
-    """Largest ratio of the numbers of words in the longer and the shorter text, at least 1; default: no limit."""
+    """Largest ratio of the numbers of words in the longer and the shorter text, at least 1; default: no limit.
+    Words are separated by white space; in Chinese, Japanese and Korean script every character is a word."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,19 +51,7 @@ class CleanPairs(DataSource):
         if missing := {"anchor", "positive"}.difference(self.source.columns):
             yield f"`{self.source.name}` has no column {listed(sorted(missing))}; take a source of pairs"
 
-        if self.min_words and self.max_words and self.min_words > self.max_words:
-            yield f"`min_words = {self.min_words}` is above `max_words = {self.max_words}`; exchange them"
-
-        if not isinstance(self.source, Mix):
-            return
-
-        if self.source.weights:
-            yield (
-                "the mix has `weights`, and its shares would change with the rows that are left out; "
-                "remove `weights`, or clean each of its sources"
-            )
-
-        if self.source.batches == "single":
+        if isinstance(self.source, Mix) and self.source.batches == "single":
             yield (
                 'the mix has `batches = "single"`, and a clean mix is shuffled as a whole; '
                 "clean each of its sources"
@@ -133,20 +116,10 @@ class CleanPairs(DataSource):
         if anchor == positive:
             return "pairs with equal sides"
 
-        if self.min_words is None and self.max_words is None and self.max_ratio is None:
-            return None
-
-        lengths = count_words(anchor), count_words(positive)
-        shorter = min(lengths)
-        longer = max(lengths)
-        if self.min_words is not None and shorter < self.min_words:
-            return f"pairs with a side below {self.min_words} words"
-
-        if self.max_words is not None and longer > self.max_words:
-            return f"pairs with a side above {self.max_words} words"
-
-        if self.max_ratio is not None and longer > self.max_ratio * shorter:
-            return f"pairs with a ratio of lengths above {self.max_ratio:g}"
+        if self.max_ratio is not None:
+            shorter, longer = sorted((count_words(anchor), count_words(positive)))
+            if longer > self.max_ratio * shorter:
+                return f"pairs with a ratio of lengths above {self.max_ratio:g}"
 
         return None
 

@@ -92,24 +92,10 @@ def collection_directory(collection: KnownData, base: Path) -> Path:
     """Return the directory of a collection's files below `base`; the usual one if none of them exists."""
     for place in collection.places:
         for file in collection.files:
-            if path_of(base / place, file).is_file():
+            if (base / place / file.path).is_file():
                 return base / place
 
     return base / collection.places[0]
-
-
-def path_of(directory: Path, file: KnownFile) -> Path:
-    """Return the path of a file, which may be one of `file.others`; also if the file does not exist."""
-    paths = [directory / name for name in (file.path, *file.others)]
-    for path in paths:
-        if path.is_file():
-            return path
-    # A missing file belongs beside the files that exist.
-    for path in paths:
-        if path.parent.is_dir():
-            return path
-
-    return paths[0]
 
 
 def file_states(
@@ -125,7 +111,7 @@ def file_states(
     directory = collection_directory(collection, base)
     states = []
     for file in collection.files:
-        path = path_of(directory, file)
+        path = directory / file.path
         states.append(FileState(file, path, _problem(file, path, digests)))
 
     return states

@@ -19,7 +19,6 @@ from sentbed_data.collection_files import (
     FileState,
     collection_directory,
     file_states,
-    path_of,
 )
 
 TIMEOUT_SECONDS = 60
@@ -129,7 +128,7 @@ def _make(
 ) -> None:
     """Make the missing files from other files, which are downloaded if they are missing."""
     for source in making.sources:
-        path = path_of(directory, source)
+        path = directory / source.path
         if source.url is not None and not path.is_file():
             download(source.url, path, source.sha256)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import and_, deep_iterable, gt, lt, min_len
+from attrs.validators import min_len
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, cut_into_batches
 
@@ -31,22 +30,12 @@ _PIECE = 1 << 16
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
-    """Several sources in one stage, each with a share of the rows, and with their common columns only.
-
-    Each source is shuffled separately. If an epoch has only a part of a source's rows, the next epoch continues
-    with the other rows, so that all rows are used before one is repeated.
-    """
+    """Several sources in one stage, with their common columns only; an epoch has every row of each, shuffled."""
 
     name: ClassVar[str] = "mix"
 
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
-    weights: tuple[float, ...] = attrs.field(
-        default=(), validator=deep_iterable(and_(gt(0.0), lt(math.inf)))
-    )
-    """Shares of the sources in an epoch, which has as many rows as all sources together: one number above 0 for
-    each source; only their ratios matter. A source with fewer rows than its share is repeated within an epoch.
-    Default: proportional to the numbers of rows, so that an epoch has every row once."""
     batches: Literal["mixed", "single"] = "mixed"
     """`mixed`: a batch may have rows of several sources. `single`: all rows of a batch, and so its in-batch
     negatives, are from one source."""
@@ -94,20 +83,6 @@ class Mix(DataSource):
                     "another; mix sources of one kind"
                 )
 
-        for source in self.sources:
-            if isinstance(source, Mix):
-                yield (
-                    "a source of the mix is a mix itself, whose shares would not be kept; "
-                    "put all sources into one, with `weights`"
-                )
-                break
-
-        if self.weights and len(self.weights) != len(self.sources):
-            yield (
-                f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
-                "give one for each source, in their order"
-            )
-
     def open(self) -> Mixed:
         """Open every source. Raises `DataError` if a source cannot be read or has no rows."""
         parts = []
@@ -120,29 +95,7 @@ class Mix(DataSource):
 
             parts.append(part)
 
-        sizes = [len(part) for part in parts]
-        takes = self._takes(sizes)
-
-        return Mixed(
-            self.columns,
-            tuple(parts),
-            takes,
-            whole_batches=self.batches == "single",
-        )
-
-    def _takes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of rows that an epoch takes from each source; `sizes` are the sources' row counts."""
-        if not self.weights:
-            return tuple(sizes)
-
-        rows = sum(sizes)
-        total = sum(self.weights)
-        counts = []
-        for weight in self.weights:
-            count = round(rows * weight / total)
-            counts.append(max(1, count))
-
-        return tuple(counts)
+        return Mixed(self.columns, tuple(parts), self.batches == "single")
 
 
 @attrs.frozen(eq=False)
@@ -152,13 +105,7 @@ class Mixed(Dataset):
     columns: tuple[str, ...]
     """Columns that every part has."""
     parts: tuple[Dataset, ...]
-    takes: tuple[int, ...]
-    """Number of rows that an epoch takes from each part.
-
-    If a part has fewer rows, it is repeated in another order. Repetitions belong to the same epoch: a part that
-    varies its texts from epoch to epoch returns the same text for a repeated row.
-    """
-    whole_batches: bool = False
+    single: bool = False
     """Whether all rows of a batch come from one part."""
     _starts: tuple[int, ...] = attrs.field(init=False)
 
@@ -183,9 +130,9 @@ class Mixed(Dataset):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the parts' fingerprints, the columns and the order of the rows."""
+        """SHA-256 over the parts' fingerprints, the columns and how batches are made."""
         fingerprints = [part.fingerprint for part in self.parts]
-        described = repr((fingerprints, self.columns, self.takes, self.whole_batches))
+        described = repr((fingerprints, self.columns, self.single))
 
         return hashlib.sha256(described.encode()).hexdigest()
 
@@ -225,83 +172,60 @@ class Mixed(Dataset):
         for part in self.parts:
             yield from part.texts(chosen_columns(self.columns, columns))
 
-    def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
-        """Return the rows of an epoch, mixed. Raises `DataError` if all rows of a batch come from one part."""
-        import numpy as np
-
-        if self.whole_batches:
-            raise DataError(
-                'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
-                'remove `distinct`, or choose `batches = "mixed"`'
-            )
-
-        parts = self._turns(self.takes, key, epoch)
-        rows = np.empty(len(parts), np.int64)
-        for part in range(len(self.parts)):
-            rows[parts == part] = self._rows_of_part(part, key, epoch)
-
-        return rows
-
     def batches(
         self,
         batch_size: int,
         key: Sequence[int],
         epoch: int,
     ) -> list[NDArray[np.int64]]:
-        """Return the rows of each batch of an epoch."""
-        if not self.whole_batches:
-            return super().batches(batch_size, key, epoch)
-
-        batches_of_parts = []
-        for part in range(len(self.parts)):
-            rows = self._rows_of_part(part, key, epoch)
-            batches_of_parts.append(cut_into_batches(rows, batch_size))
-
-        counts = tuple(map(len, batches_of_parts))
-        remaining = [iter(batches) for batches in batches_of_parts]
-        in_order = []
-        for part in self._turns(counts, key, epoch):
-            in_order.append(next(remaining[part]))
-
-        return in_order
-
-    def _rows_of_part(
-        self,
-        part: int,
-        key: Sequence[int],
-        epoch: int,
-    ) -> NDArray[np.int64]:
-        """Return the rows that an epoch takes from a part: those that follow, in endless shuffled passes."""
+        """Return the rows of each batch of an epoch; with `single`, those of the parts in a drawn order."""
         import numpy as np
 
-        size = len(self.parts[part])
-        start = epoch * self.takes[part]
-        end = start + self.takes[part]
-        passes = []
-        for number in range(start // size, -(-end // size)):
-            rng = np.random.default_rng([*key, number, _PART, part])
-            passes.append(rng.permutation(size))
+        rows = self._mixed_rows(key, epoch)
+        if not self.single:
+            return cut_into_batches(rows, batch_size)
 
-        first = start // size * size
-        rows = np.concatenate(passes)[start - first : end - first]
+        batches = []
+        for start, stop in pairwise(self._starts):
+            of_part = rows[(rows >= start) & (rows < stop)]
+            batches += cut_into_batches(of_part, batch_size)
 
-        return rows + self._starts[part]
+        order = np.random.default_rng([*key, epoch, _TURNS]).permutation(len(batches))
+        return [batches[number] for number in order]
 
-    def _turns(
-        self,
-        counts: tuple[int, ...],
-        key: Sequence[int],
-        epoch: int,
-    ) -> NDArray[np.int64]:
-        """Return the part of each turn of an epoch; part i has `counts[i]` turns: rows, or batches.
+    def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch, mixed. Raises `DataError` if all rows of a batch come from one part."""
+        if self.single:
+            raise DataError(
+                'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
+                'remove `distinct`, or choose `batches = "mixed"`'
+            )
 
-        They are drawn in pieces, each from the turns that are left, so that all orders are equally likely.
+        return self._mixed_rows(key, epoch)
+
+    def _mixed_rows(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch, mixed; each part is shuffled separately."""
+        import numpy as np
+
+        parts = self._turns(key, epoch)
+        rows = np.empty(len(parts), np.int64)
+        for number, part in enumerate(self.parts):
+            rng = np.random.default_rng([*key, epoch, _PART, number])
+            shuffled = rng.permutation(len(part))
+            rows[parts == number] = shuffled + self._starts[number]
+
+        return rows
+
+    def _turns(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
+        """Return the number of the part of each row of an epoch.
+
+        They are drawn in pieces, each from the rows that are left, so that all orders are equally likely.
         """
 
         import numpy as np
 
         rng = np.random.default_rng([*key, epoch, _TURNS])
-        left = np.array(counts)
+        left = np.diff(self._starts)
         pieces: list[NDArray[np.int64]] = []
         while left.sum() > 0:
             in_piece = left
@@ -311,7 +235,7 @@ class Mixed(Dataset):
                 )
 
             left = left - in_piece
-            parts = np.repeat(np.arange(len(counts)), in_piece)
+            parts = np.repeat(np.arange(len(left)), in_piece)
             seed = [*key, epoch, _TURNS, len(pieces) + 1]
             pieces.append(np.random.default_rng(seed).permutation(parts))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice, pairwise
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import ClassVar
 
 import attrs
@@ -30,7 +30,7 @@ class Nsp(TableSource):
 
     A document with n sentences gives n - 1 rows, in reading order. `path` names tables or text files. A text file
     has one sentence per line; a blank line or the end of the file ends a document. A table has one sentence per
-    row in reading order, and is one document unless the column `document` says otherwise.
+    row in reading order, and is one document.
 
     The hub's BookCorpus does not say where its 11,038 books begin, so that about one in 6,700 of its 74 million
     pairs has sentences of two books.
@@ -41,8 +41,6 @@ class Nsp(TableSource):
 
     column: str = "text"
     """Column of the sentences, in a table."""
-    document: str | None = None
-    """Column of the document's id, in a table: consecutive rows with the same id are one document."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -51,9 +49,6 @@ class Nsp(TableSource):
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
-        if self.document is not None:
-            return (self.column, self.document)
-
         return (self.column,)
 
     def open(self) -> InMemoryDataset:
@@ -73,9 +68,7 @@ class Nsp(TableSource):
         for location in as_tuple(self.path):
             if self._is_table(location):
                 rows = table_rows(location, self._file_columns, self._layout)
-                for _, of_document in groupby(rows, key=_document_of):
-                    yield from pairwise(self._sentences(of_document, location))
-
+                yield from pairwise(self._sentences(rows, location))
                 continue
 
             file = local_file(location, self.revision)
@@ -100,14 +93,8 @@ class Nsp(TableSource):
 
     def _sentences(self, rows: Iterable[Row], location: str) -> Iterator[str]:
         """Yield the sentences in rows of a table."""
-        for number, (sentence, *_) in rows:
+        for number, (sentence,) in rows:
             yield require_text(sentence, self.column, location, number)
-
-
-def _document_of(row: Row) -> Sequence[object]:
-    """Return the id of a row's document, if the table has ids."""
-    _, values = row
-    return values[1:]
 
 
 def _documents(lines: Iterable[tuple[int, str]]) -> Iterator[list[str]]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import attrs
 from sentbed_common import (
     InMemoryDataset,
+    TableLayout,
     require_number,
     require_text,
 )
@@ -64,6 +65,10 @@ class Scored(TableSource):
     @property
     def _file_columns(self) -> tuple[str, ...]:
         return (self.anchor, self.positive, *as_tuple(self.negative), self.score)
+
+    @property
+    def _layout(self) -> TableLayout:
+        return attrs.evolve(super()._layout, further_fields=True)
 
     def open(self) -> InMemoryDataset:
         """Read the files. Raises `DataError`, with file and row, if a row is invalid."""

@@ -88,11 +88,7 @@ class TableSource(DataSource):
     """Encoding of a text file, as Python names it; in UTF-8, a byte order mark is skipped."""
 
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: the data set's own default.
-
-    On the branch `refs/convert/parquet` (set it as `revision`), the hub keeps each data set as Parquet files, and
-    `config` is the name of a directory.
-    """
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default."""
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None

@@ -84,6 +84,26 @@ def digest(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+def require_count(
+    count: int,
+    expected: Sequence[int],
+    what: str,
+    file: Path,
+    collection: str,
+    tolerance: int = 0,
+) -> None:
+    """Raise `DataError` unless `what` has one of the expected numbers of rows, or about that."""
+    if count and any(abs(count - number) <= tolerance for number in expected):
+        return
+
+    numbers = " or ".join(f"{number:,}" for number in expected)
+    raise DataError(
+        f"found {count:,} rows of `{what}`, expected {numbers}; `sentbed data get {collection}` downloads the "
+        "file again, or set `check_sizes = false` where it is data of your own",
+        file,
+    )
+
+
 def data_directory(data_dir: str | None, collection: str) -> Path:
     """Return the directory `data_dir`, or by default the directory that the variable `SENTBED_DATA` names.
 

@@ -8,12 +8,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PairFeatures: TypeAlias = Literal["senteval", "infersent", "concatenation"]
+PairFeatures: TypeAlias = Literal["senteval", "infersent"]
 
 FORMULAS: dict[PairFeatures, str] = {
     "senteval": "[|u-v|, u*v]",
     "infersent": "[u, v, u*v, |u-v|]",
-    "concatenation": "[u, v]",
 }
 """The features as formulas, for the protocol of a score."""
 
@@ -28,12 +27,9 @@ def pair_features(
     `senteval` is SentEval's formula for MRPC. `infersent` is SentEval's formula for NLI (Conneau et al., 2017).
     The evaluator `sentglue` uses `infersent` for all tasks of pairs, since Sentence-T5 (section 8) does not print
     its formula.
-    `concatenation` is only the two vectors; a linear classifier cannot tell from them whether they are similar.
     """
     import numpy as np
 
-    if kind == "concatenation":
-        return np.concatenate((first, second), axis=1)
     product, distance = first * second, np.abs(first - second)
     if kind == "senteval":
         return np.concatenate((distance, product), axis=1)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import logistic_regression
 from sentbed_evaluators.classifier_dataclasses import (
     Done,
     Examples,
@@ -26,24 +25,12 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], None]
 """Callback that is called with the number of finished fits and the number of all fits."""
 
-Grid: TypeAlias = Literal["nested", "folded", "split"]
-
 PENALTIES: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
-"""L2 penalties to try with `senteval`, as weight decay."""
-
-_WEAK = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-_STRONG = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-STRENGTHS: dict[Grid, tuple[float, ...]] = {
-    "nested": _WEAK,
-    "folded": _STRONG,
-    "split": _WEAK,
-}
-"""Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn: for tasks without a test set
-(`nested`), with a test set (`folded`), and with a development set, too (`split`)."""
+"""L2 penalties to try, as weight decay."""
 
 HELD_OUT = 0.05
-"""Share of the training examples that `senteval` holds out when it trains a classifier with the chosen penalty.
-The held-out examples decide when that training stops."""
+"""Share of the training examples that are held out when a classifier is trained with the chosen penalty.
+They decide when that training stops."""
 
 
 @attrs.frozen(eq=False)
@@ -84,30 +71,20 @@ class Outcome:
 
 @attrs.frozen
 class Classifier:
-    """Logistic regression on embeddings, under one of two protocols.
+    """SentEval's classifier in PyTorch, as SimCSE's scripts use it: logistic regression on embeddings.
 
-    `senteval` is SentEval's classifier in PyTorch, as SimCSE's scripts use it: no hidden layer, Adam (`test`)
-    or RMSprop (`fast`). Every few epochs it is evaluated on the development examples, and the best weights are
-    kept. The sixth (`fast`: fourth) evaluation without improvement ends the training, whether or not these
-    evaluations follow each other. All fits of a cross-validation are trained together; each has the same result
-    as if it were trained alone.
-
-    `logistic` is scikit-learn's `LogisticRegression`, trained to convergence, with the same folds. C is chosen
-    from the values that SentEval tries when it uses scikit-learn.
+    It has no hidden layer, and Adam (`test`) or RMSprop (`fast`). Every few epochs it is evaluated on the
+    development examples, and the best weights are kept. The sixth (`fast`: fourth) evaluation without improvement
+    ends the training, whether or not these evaluations follow each other. All fits of a cross-validation are
+    trained together; each has the same result as if it were trained alone.
     """
 
-    protocol: Literal["senteval", "logistic"] = "senteval"
     mode: Literal["test", "fast"] = "test"
-    """`test` has 10 folds. `fast` has 5 folds and, for `senteval`, a shorter training (SimCSE's `--mode`)."""
+    """`test` has 10 folds. `fast` has 5 folds and a shorter training (SimCSE's `--mode`)."""
     seed: int = 1111
     """Seed of folds, initial weights and order of the batches. SentEval's is 1111."""
     device: str = "cpu"
-    """Torch device on which `senteval` trains."""
-
-    @property
-    def suffix(self) -> str:
-        """Suffix of a score's protocol id: empty for `senteval`, the classifier of the published scores."""
-        return "" if self.protocol == "senteval" else f"-{self.protocol}"
+    """Torch device of the training."""
 
     @property
     def folds(self) -> int:
@@ -169,24 +146,17 @@ class Classifier:
         examples: Examples,
         classes: int,
         folds: Sequence[Fold],
-        grid: Grid,
         progress: Progress | None = None,
     ) -> Outcome:
-        """Choose the penalty in each fold, train with it, and test.
-
-        `grid` names the values of C to choose from with `logistic`.
-        """
+        """Choose the penalty in each fold, train with it, and test."""
         import numpy as np
 
-        penalties = PENALTIES
-        if self.protocol == "logistic":
-            penalties = STRENGTHS[grid]
         comparisons = []
         for fold in folds:
             for train, held_out in fold.choices:
-                comparisons.append(Task(train, held_out, penalties))
+                comparisons.append(Task(train, held_out, PENALTIES))
         again = sum(fold.trains_again for fold in folds)
-        done = _counter(progress, len(comparisons) * len(penalties) + again)
+        done = _counter(progress, len(comparisons) * len(PENALTIES) + again)
         compared = iter(self._fit(examples, classes, comparisons, done))
 
         developments = []
@@ -202,7 +172,7 @@ class Classifier:
                     tests.append((held_out, of_fold.weights[best]))
             elif fold.trains_again:
                 tests.append((fold.test, None))
-                last_tasks.append(self._last_task(fold.train, penalties[best]))
+                last_tasks.append(self._last_task(fold.train, PENALTIES[best]))
             else:
                 tests.append((fold.test, fitted[0].weights[best]))
         last = iter(self._fit(examples, classes, last_tasks, done))
@@ -220,11 +190,9 @@ class Classifier:
         return outcome
 
     def _last_task(self, rows: Rows, penalty: float) -> Task:
-        """Return the task of the fit with the chosen penalty; `senteval` holds some rows out to stop it."""
+        """Return the task of the fit with the chosen penalty; some rows are held out to stop it."""
         import numpy as np
 
-        if self.protocol == "logistic":
-            return Task(rows, rows[:0], (penalty,))
         order = np.random.RandomState(self.seed).permutation(len(rows))
         cut = int(HELD_OUT * len(rows))
         held_out, train = rows[order[:cut]], rows[order[cut:]]
@@ -237,9 +205,7 @@ class Classifier:
         tasks: Sequence[Task],
         done: Done,
     ) -> list[Fitted]:
-        """Train the classifiers of all tasks by the protocol."""
-        if self.protocol == "logistic":
-            return logistic_regression.fit(examples, classes, tasks, self.seed, done)
+        """Train the classifiers of all tasks."""
         from sentbed_evaluators._torch import batched_logistic_regression
 
         return batched_logistic_regression.fit(
@@ -248,27 +214,18 @@ class Classifier:
 
     def describe(self) -> dict[str, Any]:
         """Return the description of the classifier for a score's protocol."""
-        settings: dict[str, Any] = {
-            "protocol": self.protocol,
+        return {
+            "protocol": "senteval",
             "mode": self.mode,
             "folds": self.folds,
-            "seed": self.seed,
+            "penalties": list(PENALTIES),
+            "held_out": HELD_OUT,
+            **attrs.asdict(self.training),
         }
-        if self.protocol == "logistic":
-            strengths = {kind: list(values) for kind, values in STRENGTHS.items()}
-            return settings | {
-                "solver": "lbfgs",
-                "tolerance": logistic_regression.TOLERANCE,
-                "C": strengths,
-            }
-        training = attrs.asdict(self.training)
-        return (
-            settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
-        )
 
     @property
     def training(self) -> Training:
-        """The training settings of the `senteval` protocol."""
+        """The training settings."""
         if self.mode == "test":
             return Training(
                 "adam",

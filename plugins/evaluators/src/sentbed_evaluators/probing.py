@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 from typing import ClassVar, Literal
 
 import attrs
@@ -13,16 +12,13 @@ from sentbed.protocols import (
     Evaluation,
     Prepared,
     Score,
-    Texts,
     Vectors,
 )
 
-from sentbed_evaluators.classifier_dataclasses import Examples
-from sentbed_evaluators.cosine_correlation import nonzero
-from sentbed_evaluators.data_directories import TaskFiles, digest
-from sentbed_evaluators.labelled_text_vectors import consecutive_rows
+from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.probe import Classifier
-from sentbed_evaluators.probing_files import TASKS, Part, find_files, read_task
+from sentbed_evaluators.probe_task import ProbeTask, TextVectors
+from sentbed_evaluators.probing_files import TASKS, find_files, read_task
 from sentbed_evaluators.task_suites import (
     FileSuite,
     accuracy,
@@ -30,16 +26,6 @@ from sentbed_evaluators.task_suites import (
     mean_value,
     part_progress,
 )
-
-
-@attrs.frozen(eq=False)
-class _TaskData:
-    """The data of one task."""
-
-    parts: tuple[Part, ...]
-    """Training, development and test part."""
-    hash: str
-    """SHA-256 of the task's file."""
 
 
 @attrs.frozen
@@ -58,9 +44,6 @@ class SentEvalProbing(FileSuite):
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `Length`, `WordContent`, `Depth`, `TopConstituents`, `BigramShift`,
     `Tense`, `SubjNumber`, `ObjNumber`, `OddManOut`, `CoordinationInversion`. Default: all, in this order."""
-    protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of the classifier. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
-    L2-regularised logistic regression to convergence, by scikit-learn."""
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
@@ -81,69 +64,43 @@ class SentEvalProbing(FileSuite):
     def prepare_tasks(self) -> Prepared:
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
         files = self.task_files()
-        tasks: dict[str, _TaskData] = {}
-        lists: dict[str, Texts] = {}
-        for task in self.tasks:
-            (file,) = files[task]
-            classes = None
-            if self.check_sizes:
-                classes = TASKS[task][1]
-            data = _TaskData(read_task(file, classes), digest([file]))
-            tasks[task] = data
-            texts = chain.from_iterable(part.texts for part in data.parts)
-            lists[task] = Texts(list(texts))
+        tasks = []
+        for name in self.tasks:
+            task = read_task(files, name, self.check_sizes)
+            task.folds(Classifier(self.mode, self.seed))
+            tasks.append(task)
+        lists = {task.name: task.texts for task in tasks}
         return Prepared(
             lists,
             partial(self._evaluation, tasks),
-            item_texts=partial(_item_texts, tasks),
+            item_texts=lambda: {task.name: task.item_texts for task in tasks},
         )
 
-    def _evaluation(
-        self, tasks: Mapping[str, _TaskData], vectors: Vectors
-    ) -> Evaluation:
+    def _evaluation(self, tasks: Sequence[ProbeTask], vectors: Vectors) -> Evaluation:
         """Train and score the classifiers of all tasks; raises `RunError` for zero or non-finite embeddings."""
-        scores = [self._score(task, data, vectors) for task, data in tasks.items()]
+        scores = [self._score(task, vectors) for task in tasks]
         mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _score(
-        self,
-        task: str,
-        data: _TaskData,
-        vectors: Vectors,
-    ) -> Score:
+    def _score(self, task: ProbeTask, vectors: Vectors) -> Score:
         """Train the classifier of one task, and score it on the test part."""
-        import numpy as np
-
-        labels = np.concatenate([part.labels for part in data.parts])
-        examples = Examples(nonzero(vectors, task), labels)
-        train, development, test = consecutive_rows([len(p.texts) for p in data.parts])
-        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
-        classes = int(labels[train].max()) + 1
-        folds = classifier.split(labels, train, development, test)
-        progress = part_progress(vectors, task)
-        outcome = classifier.probe(examples, classes, folds, "split", progress)
+        classifier = Classifier(self.mode, self.seed, vectors.device)
+        progress = part_progress(vectors, task.name)
+        text_vectors = TextVectors.of(vectors, task.name)
+        (outcome,) = task.probe(text_vectors, [classifier], progress)
         protocol = {
-            "id": f"{self.name}{classifier.suffix}",
+            "id": self.name,
             "aggregation": "single",
             "split": "test",
             "features": "u",
             "classifier": classifier.describe(),
-            "classes": classes,
-            "train": len(train),
-            "development": len(development),
-            "test": len(test),
+            "classes": task.classes,
+            "train": len(task.splits["train"]),
+            "development": len(task.splits["dev"]),
+            "test": len(task.splits["test"]),
             "text": "words joined by one space",
-            "data": data.hash,
+            "data": task.data,
         }
-        return accuracy(task, outcome, protocol)
-
-
-def _item_texts(tasks: Mapping[str, _TaskData]) -> dict[str, list[tuple[str]]]:
-    """Return, for each task, the sentences of its test part, one for each item of the score."""
-    texts = {}
-    for task, data in tasks.items():
-        texts[task] = [(text,) for text in data.parts[-1].texts]
-    return texts
+        return accuracy(task.name, outcome, protocol)

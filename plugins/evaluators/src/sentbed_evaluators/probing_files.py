@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import DataError
 from sentbed_common import text_lines
 
-from sentbed_evaluators.data_directories import TaskFiles, find_task_files
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from sentbed_evaluators.data_directories import (
+    TaskFiles,
+    digest,
+    find_task_files,
+    require_count,
+)
+from sentbed_evaluators.probe_task import LabelledTexts, ProbeTask
 
 TASKS: dict[str, tuple[str, int]] = {
     "Length": ("sentence_length.txt", 6),
@@ -48,30 +47,49 @@ class _Row:
     words: list[str]
 
 
-@attrs.frozen(eq=False)
-class Part:
-    """The rows of one part of a file, in SentEval's order: by number of words, then by class."""
-
-    texts: tuple[str, ...]
-    labels: NDArray[np.int64]
-
-
 def find_files(data_dir: str | None) -> TaskFiles:
     """Return the files of all tasks; raises `DataError` if no file of any task is found."""
     paths = {task: [file] for task, (file, _) in TASKS.items()}
     return find_task_files(data_dir, "senteval-probing", paths)
 
 
-def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
-    """Read the training, development and test part of a task.
+def read_task(
+    files: TaskFiles,
+    name: str,
+    check_sizes: bool,
+) -> ProbeTask:
+    """Read the training, development and test part of a task, in SentEval's order: by words, then by class.
 
-    Classes are numbered by the sorted labels of the training part. If `classes` is given, the file must have this
-    number of classes, and SentEval's numbers of rows.
+    Classes are numbered by the sorted labels of the training part.
 
     Raises:
-        DataError: if the file is malformed or has other numbers of rows or classes; with file and line.
+        DataError: if the file is malformed; with `check_sizes`, also if it has other numbers of rows or classes
+            than SentEval's.
     """
-    rows: dict[str, list[_Row]] = {"tr": [], "va": [], "te": []}
+    (file,) = files[name]
+    rows = _read_rows(file)
+    for part, expected in SPLITS.items():
+        if check_sizes or not rows[part]:
+            count = len(rows[part])
+            require_count(count, [expected], part, file, files.collection, TOLERANCE)
+
+    labels = sorted({row.label for row in rows["tr"]})
+    if check_sizes and len(labels) != TASKS[name][1]:
+        raise DataError(
+            f"found {len(labels)} labels, expected {TASKS[name][1]}; `sentbed data get {files.collection}` "
+            "downloads the file again, or set `check_sizes = false` where it is data of your own",
+            file,
+        )
+
+    splits = {}
+    for part, split in (("tr", "train"), ("va", "dev"), ("te", "test")):
+        splits[split] = _sorted(rows[part], labels, file)
+    return ProbeTask(name, splits, len(labels), digest([file]))
+
+
+def _read_rows(file: Path) -> dict[str, list[_Row]]:
+    """Return the rows of each part of a file."""
+    rows: dict[str, list[_Row]] = {part: [] for part in SPLITS}
     for line, text in text_lines(file):
         fields = text.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
@@ -83,61 +101,15 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
             )
 
         rows[fields[0]].append(_Row(line, fields[1], fields[-1].split()))
-
-    counts = Counter(row.label for row in rows["tr"])
-    _check_sizes(file, rows, counts, classes)
-    labels = sorted(counts)
-    return (
-        _sort(rows["tr"], labels, file),
-        _sort(rows["va"], labels, file),
-        _sort(rows["te"], labels, file),
-    )
+    return rows
 
 
-def _check_sizes(
-    file: Path,
-    rows: Mapping[str, list[_Row]],
-    counts: Mapping[str, int],
-    classes: int | None,
-) -> None:
-    """Raise `DataError` if a part has a wrong number of rows, or the file a wrong number of labels.
-
-    `counts` has the number of training rows of each label.
-    """
-    again = "download it again with `sentbed data get senteval-probing`"
-    advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
-    for split, expected in SPLITS.items():
-        size = len(rows[split])
-        if not size or (classes is not None and abs(size - expected) > TOLERANCE):
-            raise DataError(
-                f"found {size:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
-                f"{advice_for_own_data}",
-                file,
-            )
-
-    if classes is not None and len(counts) != classes:
-        rarest = min(rows["tr"], key=lambda row: counts[row.label])
-        raise DataError(
-            f"found {len(counts)} labels, but SentEval's file has {classes}; the rarest, {rarest.label!r}, is "
-            f"first here; repair the line, {again}, {advice_for_own_data}",
-            file,
-            rarest.line,
-        )
-    if len(counts) < 2:
-        label = rows["tr"][0].label
-        raise DataError(
-            f"all rows of `tr` have the label {label!r}; a task needs two", file
-        )
-
-
-def _sort(
+def _sorted(
     rows: list[_Row],
     labels: list[str],
     file: Path,
-) -> Part:
+) -> LabelledTexts:
     """Return the rows in SentEval's order, with class numbers for their labels."""
-    import numpy as np
-
     numbers = {label: number for number, label in enumerate(labels)}
     for row in rows:
         if row.label not in numbers:
@@ -148,9 +120,7 @@ def _sort(
                 row.line,
             )
 
-    texts, classes = [], []
+    labelled = []
     for row in sorted(rows, key=lambda row: (len(row.words), numbers[row.label])):
-        texts.append(" ".join(row.words))
-        classes.append(numbers[row.label])
-
-    return Part(tuple(texts), np.array(classes, np.int64))
+        labelled.append(((" ".join(row.words),), numbers[row.label]))
+    return LabelledTexts.of(labelled)

@@ -185,7 +185,7 @@ class Retrieval(Evaluator):
                 direction="lower",
                 axis="cost",
             )
-            for name, value in search_cost(similarity, queries, size).items():
+            for name, value in search_cost(queries, size).items():
                 scores.append(cost(name, COST_UNITS[name], value))
 
         return Evaluation(tuple(scores), primary=scores[0].value)

@@ -1,4 +1,4 @@
-"""Files of sentence pairs: with gold scores, with clusters too, or without."""
+"""Files of sentence pairs, with gold scores or without."""
 
 from __future__ import annotations
 
@@ -27,16 +27,13 @@ class ScoredPairs:
     scores: tuple[float, ...]
     dropped: int = 0
     """Number of pairs that were left out because they have no gold score."""
-    clusters: tuple[str, ...] = ()
-    """Cluster of each pair: the name of the passage, speaker or the like from which it was drawn. Empty if the
-    file has no such column."""
 
     def __len__(self) -> int:
         return len(self.scores)
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredPairs]) -> ScoredPairs:
-        """Return the pairs of all parts, one part after the other, without their clusters."""
+        """Return the pairs of all parts, one part after the other."""
         first: list[str] = []
         second: list[str] = []
         scores: list[float] = []
@@ -47,6 +44,15 @@ class ScoredPairs:
             scores += part.scores
             dropped += part.dropped
         return cls(tuple(first), tuple(second), tuple(scores), dropped)
+
+    def take(self, places: Sequence[int]) -> ScoredPairs:
+        """Return the pairs at these places, in their order."""
+        first, second, scores = [], [], []
+        for place in places:
+            first.append(self.first[place])
+            second.append(self.second[place])
+            scores.append(self.scores[place])
+        return ScoredPairs(tuple(first), tuple(second), tuple(scores))
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -98,7 +104,9 @@ class TextPairFile:
         Raises:
             DataError: if a row is malformed, or there is none; with file and line.
         """
-        layout = TableLayout(self.header, self.separator, self.encoding)
+        layout = TableLayout(
+            self.header, self.separator, self.encoding, further_fields=True
+        )
         return table_rows(self.path, self.columns, layout)
 
     def read(self) -> Any:
@@ -132,33 +140,11 @@ class PairFile(TextPairFile):
             DataError: if a row is malformed, or a score is no number or out of range; with file and line.
         """
         first, second, scores = [], [], []
-        clusters: list[str] = []
-        for line, (sentence1, sentence2, score, *more) in self.rows():
-            self._require_string(sentence1, line)
-            self._require_string(sentence2, line)
-            first.append(sentence1)
-            second.append(sentence2)
+        for line, (sentence1, sentence2, score) in self.rows():
+            first.append(require_string(sentence1, "sentence", self.path, line))
+            second.append(require_string(sentence2, "sentence", self.path, line))
             number = require_number(
                 score, self.columns[2], self.path, line, self.score_range
             )
             scores.append(number)
-            for cluster in more:
-                if isinstance(cluster, int):
-                    clusters.append(str(cluster))
-                    continue
-                require_text(cluster, self.columns[3], self.path, line)
-                clusters.append(cluster)
-        return ScoredPairs(
-            tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters)
-        )
-
-    def _require_string(self, value: object, line: int) -> None:
-        """Raise `DataError` if a value is no text."""
-        require_string(value, "sentence", self.path, line)
-
-
-@attrs.frozen
-class ClusteredPairFile(PairFile):
-    """A file of scored pairs with a further column, which names the cluster of each pair."""
-
-    meanings = (*PairFile.meanings, "cluster")
+        return ScoredPairs(tuple(first), tuple(second), tuple(scores))

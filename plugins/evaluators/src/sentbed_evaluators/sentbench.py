@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
@@ -23,9 +22,14 @@ from sentbed.protocols import (
 from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
-from sentbed_evaluators.labelled_text_vectors import LabelledTexts, TextVectors
-from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
+from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.probe import Classifier
+from sentbed_evaluators.probe_task import (
+    LabelledTexts,
+    ProbeTask,
+    TextVectors,
+    distinct_texts,
+)
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
     SPLITS,
@@ -43,10 +47,8 @@ from sentbed_evaluators.task_suites import (
     part_progress,
     task_problems,
 )
+from sentbed_evaluators.transfer import development_files, protocol_of, read_tasks
 from sentbed_evaluators.transfer_files import find_files as find_transfer_files
-
-if TYPE_CHECKING:
-    from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
@@ -91,8 +93,7 @@ class SentBench(TaskSuite):
 
     The paper calls its classifier simple and does not give its features. A linear function of [u, v] is a
     function of u plus a function of v, and cannot tell whether u and v match; yet the paper's pair scores reach
-    96. The default is therefore [u, v, u*v, |u-v|], SentEval's features for natural language inference.
-    `features` selects others, and the protocol of a pair score has the formula.
+    96. The features are therefore [u, v, u*v, |u-v|], SentEval's for natural language inference.
 
     The metric of a pair score is `accuracy`, that of a contrast score `contrast-accuracy`. `AVG` is the mean over
     the six tasks of a paradigm; it exists only if all six ran. `primary` is the mean over the paradigms of their
@@ -115,14 +116,8 @@ class SentBench(TaskSuite):
     """Tasks of `single`: `MR`, `CR`, `MPQA`, `SUBJ`, `SST`, `TREC`; of `pair` and `contrast`: `ST`
     (StyleTransfer), `DBpedia`, `GoEmo`, `ROC`, `CQA`, `SWAG`. Default: all tasks of the paradigms, in the paper's
     order."""
-    protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of the classifiers. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
-    L2-regularised logistic regression to convergence, by scikit-learn."""
     mode: Literal["test", "fast"] = "test"
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
-    features: PairFeatures = "infersent"
-    """Features of the classifier of pairs: `infersent` is [u, v, u*v, |u-v|], `senteval` is [|u-v|, u*v],
-    `concatenation` is [u, v]."""
     seed: int = 1111
     """Seed of the classifiers. SentEval's is 1111."""
     runs: int = attrs.field(default=1, validator=attrs.validators.ge(1))
@@ -231,22 +226,38 @@ class SentBench(TaskSuite):
 
         Raises `DataError`, with file and line, if data is missing or unreadable.
         """
-        from sentbed_evaluators.transfer import read_tasks, transfer_lists
-
-        transfer: list[TransferTask] = []
+        single: list[ProbeTask] = []
         if self._names_in_senteval:
-            transfer = read_tasks(self._names_in_senteval, self.data_dir)
-        lists = transfer_lists(transfer)
+            single = read_tasks(self._names_in_senteval, self.data_dir)
+
+        lists = {}
+        item_texts = {}
+        for task in single:
+            lists[task.name] = task.texts
+            item_texts[PAPER_NAMES[task.name]] = task.item_texts
+
         built = []
-        for task in self._built_tasks:
-            files = find_files(data_directory(self.data_dir), task)
+        for name in self._built_tasks:
+            files = find_files(data_directory(self.data_dir), name)
             sets = built_sets(files, self.set_seed, self.limit)
-            lists[task] = Texts(_distinct_texts(sets, self.paradigms))
             built.append(sets)
+            pairs = _pair_task(sets)
+            texts = []
+            if "pair" in self.paradigms:
+                texts += distinct_texts(pairs.splits.values())
+                item_texts[f"{name}/accuracy"] = pairs.item_texts
+            if "contrast" in self.paradigms:
+                for triple in sets.triples:
+                    texts += triple
+                item_texts[f"{name}/contrast-accuracy"] = list(sets.triples)
+            lists[name] = Texts(list(dict.fromkeys(texts)))
+
+        for task in (*single, *map(_pair_task, built)):
+            task.folds(Classifier(self.mode, self.seed))
         return Prepared(
             lists,
-            partial(self._score, transfer, built),
-            item_texts=partial(_item_texts, transfer, built),
+            partial(self._score, single, built),
+            item_texts=lambda: item_texts,
         )
 
     def files_of_tasks(self) -> Iterator[Path]:
@@ -260,28 +271,31 @@ class SentBench(TaskSuite):
 
     def development_files(self) -> Iterator[Path]:
         """Yield SentEval's training and development sets of tasks that have a test set."""
-        from sentbed_evaluators.transfer import development_files
-
         if self._names_in_senteval:
             yield from development_files(self._names_in_senteval, self.data_dir)
 
     def _score(
         self,
-        transfer: Sequence[TransferTask],
+        single: Sequence[ProbeTask],
         built: Sequence[BuiltSets],
         vectors: Vectors,
     ) -> Evaluation:
         """Train and score all tasks; raises `RunError` if an embedding is zero or not finite."""
         scores_by_task: dict[tuple[Paradigm, str], Score] = {}
-        for score in self._single(transfer, vectors):
+        for task in single:
+            text_vectors = TextVectors.of(vectors, task.name)
+            score = self._single(task, text_vectors, vectors)
             scores_by_task["single", score.task] = score
         for sets in built:
-            rows = TextVectors.of(vectors, sets.task)
+            text_vectors = TextVectors.of(vectors, sets.task)
             if "pair" in self.paradigms:
-                scores_by_task["pair", sets.task] = self._pair(vectors, sets, rows)
+                scores_by_task["pair", sets.task] = self._pair(
+                    sets, text_vectors, vectors
+                )
             if "contrast" in self.paradigms:
-                score = _contrast(sets, rows, vectors.similarity)
+                score = _contrast(sets, text_vectors, vectors.similarity)
                 scores_by_task["contrast", sets.task] = score
+
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
@@ -295,107 +309,70 @@ class SentBench(TaskSuite):
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
 
     def _single(
-        self, tasks: Sequence[TransferTask], vectors: Vectors
-    ) -> Iterator[Score]:
-        """Yield the accuracy of each task of `single`, under the paper's name."""
-        from sentbed_evaluators.transfer import examples_of, transfer_scores
-
-        for task in tasks:
-            examples = examples_of(vectors, task)
-            progress = part_progress(vectors, task.name)
-            scores = []
-            for classifier in self._classifiers(vectors):
-                of_run = transfer_scores(task, examples, classifier, progress)
-                # The accuracy is first.
-                scores.append(next(of_run))
-            score = _mean_of_runs(scores)
-            protocol = {
-                **score.protocol,
-                "id": f"sentbench-single{classifier.suffix}",
-                "task": task.name,
-            }
-            yield attrs.evolve(score, task=PAPER_NAMES[task.name], protocol=protocol)
-
-    def _classifiers(self, vectors: Vectors) -> list[Classifier]:
-        """Return one classifier for each of the `runs`, each with its own seed."""
-        classifiers = []
-        for seed in range(self.seed, self.seed + self.runs):
-            classifiers.append(
-                Classifier(self.protocol, self.mode, seed, vectors.device)
-            )
-        return classifiers
+        self,
+        task: ProbeTask,
+        text_vectors: TextVectors,
+        vectors: Vectors,
+    ) -> Score:
+        """Return the mean accuracy of a task of `single`, under the paper's name."""
+        protocol = {
+            **protocol_of(task, Classifier(self.mode, self.seed)),
+            "id": "sentbench-single",
+            "task": task.name,
+        }
+        name = PAPER_NAMES[task.name]
+        return self._mean_accuracy(name, task, text_vectors, vectors, protocol)
 
     def _pair(
         self,
-        vectors: Vectors,
         sets: BuiltSets,
-        vectors_of_texts: TextVectors,
+        text_vectors: TextVectors,
+        vectors: Vectors,
     ) -> Score:
         """Train the classifiers of a task's pairs, and return their mean accuracy."""
-        splits = []
-        for split in SPLITS:
-            splits.append(_labelled_texts(sets.pairs[split]))
-
-        classifiers = self._classifiers(vectors)
-        outcomes = []
-        examples, rows_of_splits = vectors_of_texts.examples(splits, self.features)
-        train, valid, test = rows_of_splits
-        labels = examples.labels
-        for classifier in classifiers:
-            progress = part_progress(vectors, sets.task)
-            if len(valid):
-                folds = classifier.split(labels, train, valid, test)
-                outcome = classifier.probe(examples, 2, folds, "split", progress)
-            else:
-                folds = classifier.folded(labels, train, test)
-                outcome = classifier.probe(examples, 2, folds, "folded", progress)
-            outcomes.append(outcome)
-
+        task = _pair_task(sets)
         size = "paper"
         sizes = {}
         for split in SPLITS:
             sizes[split] = len(sets.pairs[split])
             if sizes[split] != getattr(sets.paper, split):
                 size = "smaller"
+
+        penalty = "cross-validation on train"
+        if "dev" in task.splits:
+            penalty = "validation set"
         protocol = {
-            "id": f"sentbench-pair{classifiers[0].suffix}",
+            "id": "sentbench-pair",
             "aggregation": "single",
             "split": "test",
             "size": size,
             **sizes,
             "identical": _identical_pairs(sets.pairs["test"]),
-            "features": FORMULAS[self.features],
-            "classifier": classifiers[0].describe(),
-            "penalty": "validation set" if len(valid) else "cross-validation on train",
+            "features": FORMULAS[task.features],
+            "classifier": Classifier(self.mode, self.seed).describe(),
+            "penalty": penalty,
             **sets.describe(),
             "data": sets.pairs_hash,
         }
+        return self._mean_accuracy(sets.task, task, text_vectors, vectors, protocol)
+
+    def _mean_accuracy(
+        self,
+        name: str,
+        task: ProbeTask,
+        text_vectors: TextVectors,
+        vectors: Vectors,
+        protocol: Mapping[str, Any],
+    ) -> Score:
+        """Train classifiers with `runs` seeds, and return their mean accuracy as the score `name`."""
+        classifiers = []
+        for seed in range(self.seed, self.seed + self.runs):
+            classifiers.append(Classifier(self.mode, seed, vectors.device))
+        progress = part_progress(vectors, task.name)
         scores = []
-        for outcome in outcomes:
-            scores.append(accuracy(sets.task, outcome, protocol))
+        for outcome in task.probe(text_vectors, classifiers, progress):
+            scores.append(accuracy(name, outcome, dict(protocol)))
         return _mean_of_runs(scores)
-
-
-def _distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
-    """Return the distinct texts of a task's pairs and triples, as far as the paradigms need them."""
-    texts: list[str] = []
-    if "pair" in paradigms:
-        for split in SPLITS:
-            for first, second, _ in sets.pairs[split]:
-                texts += (first, second)
-    if "contrast" in paradigms:
-        texts += chain.from_iterable(sets.triples)
-    return list(dict.fromkeys(texts))
-
-
-def _labelled_texts(pairs: Sequence[Pair]) -> LabelledTexts:
-    """Return pairs as their first texts, their second texts and their labels."""
-    first, second, labels = [], [], []
-    for text, other, label in pairs:
-        first.append(text)
-        second.append(other)
-        labels.append(label)
-    return (first, second), labels
 
 
 def _identical_pairs(pairs: Sequence[Pair]) -> int:
@@ -407,16 +384,14 @@ def _identical_pairs(pairs: Sequence[Pair]) -> int:
     return count
 
 
-def _item_texts(
-    transfer: Sequence[TransferTask], built: Sequence[BuiltSets]
-) -> dict[str, list[tuple[str, ...]]]:
-    """Return the texts of each item, by task: a sentence, a pair or a triple."""
-    texts = {PAPER_NAMES[task.name]: task.item_texts for task in transfer}
-    for sets in built:
-        pairs = sets.pairs["test"]
-        texts[f"{sets.task}/accuracy"] = [(first, second) for first, second, _ in pairs]
-        texts[f"{sets.task}/contrast-accuracy"] = list(sets.triples)
-    return texts
+def _pair_task(sets: BuiltSets) -> ProbeTask:
+    """Return the pairs of a task, on which classifiers are trained."""
+    splits = {}
+    for split, name in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        rows = [((first, second), label) for first, second, label in sets.pairs[split]]
+        if rows:
+            splits[name] = LabelledTexts.of(rows)
+    return ProbeTask(sets.task, splits, 2, sets.source)
 
 
 def _mean_of_runs(scores: Sequence[Score]) -> Score:

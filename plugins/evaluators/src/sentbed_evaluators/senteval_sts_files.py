@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +9,12 @@ import attrs
 from sentbed import DataError
 from sentbed_common import require_number
 
-from sentbed_evaluators.data_directories import TaskFiles, digest, find_task_files
+from sentbed_evaluators.data_directories import (
+    TaskFiles,
+    digest,
+    find_task_files,
+    require_count,
+)
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.text_lines import read_lines, single_spaced
 
@@ -125,42 +128,27 @@ def read_task(
         DataError: if a file is missing or malformed; with `check_sizes`, also if it has another number of scored
             pairs than published. The message has file and line.
     """
-    return _read_task(files[task], task, digest(files[task]), check_sizes)
-
-
-@lru_cache(maxsize=len(TASKS))
-def _read_task(
-    files: tuple[Path, ...],
-    task: str,
-    data: str,
-    check_sizes: bool,
-) -> Task:
-    """Read a task whose files have the digest `data`.
-
-    The task is kept in memory, since the runs of a study read the same tasks one after the other. The digest is
-    an argument so that files that have changed are read again.
-    """
+    paths = files[task]
+    data = digest(paths)
     subsets = []
     if task in YEARS:
         split, sizes = "test", YEARS[task]
-        sources = files[1::2]
-        for texts, gold in zip(files[::2], sources, strict=True):
+        sources = paths[1::2]
+        for texts, gold in zip(paths[::2], sources, strict=True):
             subsets.append(_single_spaced(_read_year(texts, gold)))
     else:
         split, sizes = SPLITS[task]
-        sources = files
-        for file in files:
-            subsets.append(_single_spaced(_read_split(file, task)))
+        sources = paths
+        for path in paths:
+            subsets.append(_single_spaced(_read_split(path, task)))
 
-    if digest(files) != data:
-        raise DataError(
-            f"the files of `{task}` changed while they were read; run again", files[0]
-        )
     if check_sizes:
-        _require_sizes(task, subsets, sources, sizes.values())
-    if task in YEARS:
-        return Task(task, split, tuple(subsets), sources, data)
-    return Task(task, split, (ScoredPairs.joined(subsets),), files[:1], data)
+        for pairs, source, size in zip(subsets, sources, sizes.values(), strict=True):
+            require_count(len(pairs), [size], task, source, files.collection)
+    if task not in YEARS:
+        subsets = [ScoredPairs.joined(subsets)]
+        sources = paths[:1]
+    return Task(task, split, tuple(subsets), sources, data)
 
 
 def _single_spaced(pairs: ScoredPairs) -> ScoredPairs:
@@ -172,46 +160,19 @@ def _single_spaced(pairs: ScoredPairs) -> ScoredPairs:
     )
 
 
-def _require_sizes(
-    task: str,
-    subsets: Sequence[ScoredPairs],
-    sources: Sequence[Path],
-    sizes: Iterable[int],
-) -> None:
-    """Raise `DataError` if a file has another number of scored pairs than published."""
-    for pairs, source, expected in zip(subsets, sources, sizes, strict=True):
-        if len(pairs) != expected:
-            raise DataError(
-                f"found {len(pairs):,} scored pairs of `{task}`, expected {expected:,}: the file is incomplete, "
-                "or another file; get it again (`sentbed data get senteval`), or set `check_sizes = false` "
-                "if it is data of your own",
-                source,
-            )
-
-
-def _read_split(
-    file: Path,
-    task: str,
-) -> ScoredPairs:
+def _read_split(file: Path, task: str) -> ScoredPairs:
     """Read a file of SICK or STS-B."""
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
-        layout = PairFile(str(file), columns, separator="\t", score_range=(1, 5))
-    else:
-        layout = PairFile(
-            str(file),
-            ("5", "6", "4"),
-            header=False,
-            separator="\t",
-            score_range=(0, 5),
-        )
-    return layout.read()
+        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read()
+
+    columns = ("5", "6", "4")
+    return PairFile(
+        str(file), columns, header=False, separator="\t", score_range=(0, 5)
+    ).read()
 
 
-def _read_year(
-    texts: Path,
-    gold: Path,
-) -> ScoredPairs:
+def _read_year(texts: Path, gold: Path) -> ScoredPairs:
     """Read a subset of STS12-16, from a file of pairs and a file of gold scores; a blank score drops the pair."""
     rows, scores = read_lines(texts), read_lines(gold)
     if len(rows) != len(scores):

@@ -19,23 +19,21 @@ from sentbed.protocols import (
 )
 from sentbed_common import pairwise_similarities
 
-from sentbed_evaluators.cosine_correlation import (
-    correlation_score,
-    nonzero,
-    require_varied,
-)
+from sentbed_evaluators.cosine_correlation import correlation_score, require_varied
 from sentbed_evaluators.data_directories import TaskFiles, digest
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.glue_files import (
+    CLASSIFIED,
+    STS_B,
     TASKS,
-    Rows,
     find_files,
-    read_rows,
+    read_sts_b,
 )
-from sentbed_evaluators.labelled_text_vectors import TextVectors
 from sentbed_evaluators.pair_features import FORMULAS
-from sentbed_evaluators.probe import Classifier, Grid
+from sentbed_evaluators.probe import Classifier
+from sentbed_evaluators.probe_task import LabelledTexts, ProbeTask, TextVectors
 from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
+from sentbed_evaluators.scored_pair_files import ScoredPairs
 from sentbed_evaluators.task_suites import (
     FileSuite,
     average,
@@ -52,26 +50,33 @@ FOLDED = ("CoLA", "MRPC", "RTE")
 
 
 @attrs.frozen(eq=False)
-class _FolderRows:
-    """The rows of the tasks in one folder of GLUE. Only MNLI's folder has more than one task."""
+class _Classified:
+    """Tasks that share a training set, and so a classifier. Only MNLI is more than one task."""
 
-    folder: str
-    names: Sequence[str]
-    """Names of the tasks."""
-    parts: Sequence[Rows]
-    """Training rows, held-out rows, and then the development set of each task. For STS-B by cosine, only the
-    development set."""
-    texts: Sequence[str]
-    """Texts to encode."""
+    probe: ProbeTask
+    """Its test split has the development sets of all tasks."""
+    tests: Mapping[str, LabelledTexts]
+    """Development set of each task."""
     hashes: Mapping[str, str]
     """Hash of the files of each task."""
-    skipped: int = 0
-    """Number of rows of the training file that were left out."""
+
+
+@attrs.frozen(eq=False)
+class _StsB:
+    """The pairs of STS-B."""
+
+    parts: Sequence[ScoredPairs]
+    """For a regression, the pairs to train on and the held-out ones that stop it; then the development set."""
+    data: str
+    """Hash of the files."""
 
     @property
-    def tests(self) -> Sequence[Rows]:
-        """The development sets, on which the tasks are scored."""
-        return self.parts[-len(self.names) :]
+    def texts(self) -> list[str]:
+        """The distinct texts of all pairs."""
+        texts: dict[str, None] = {}
+        for pairs in self.parts:
+            texts |= dict.fromkeys([*pairs.first, *pairs.second])
+        return list(texts)
 
 
 @attrs.frozen
@@ -100,9 +105,6 @@ class SentGLUE(FileSuite):
     tasks: tuple[str, ...] = tuple(TASKS)
     """Tasks in the order of the report: `CoLA`, `SST-2`, `MRPC`, `STS-B`, `QQP`, `MNLI-m`, `MNLI-mm`, `QNLI`,
     `RTE`. Default: all, in the order of the paper's table 6."""
-    protocol: Literal["senteval", "logistic"] = "senteval"
-    """Training of the classifier. `senteval`: as SentEval trains its classifier in PyTorch. `logistic`:
-    L2-regularised logistic regression to convergence, by scikit-learn."""
     similarity: Literal["cosine", "relatedness"] = "cosine"
     """Similarity of STS-B's pairs. `cosine` is the cosine of the two vectors; nothing is trained. `relatedness`
     is the output of SentEval's regression on [|u-v|, u*v], a softmax over five grades. It is trained on GLUE's
@@ -155,85 +157,100 @@ class SentGLUE(FileSuite):
         """Read every task and draw its training rows.
 
         Raises:
-            DataError: if data is missing or unreadable; with file and line.
-            RunError: if too few rows are left to train on.
+            DataError: if data is missing or unreadable, with file and line, or if too few rows of a class are
+                left to train on.
         """
         files = self.task_files()
-        tasks_by_folder: dict[str, list[str]] = {}
-        for task in self.tasks:
-            tasks_by_folder.setdefault(TASKS[task].folder, []).append(task)
+        names_by_folder: dict[str, list[str]] = {}
+        for name in self.tasks:
+            if name in CLASSIFIED:
+                folder = name.removesuffix("-mm").removesuffix("-m")
+                names_by_folder.setdefault(folder, []).append(name)
 
-        folders = []
         lists = {}
-        for names in tasks_by_folder.values():
-            folder = self._read(files, names)
-            folders.append(folder)
-            lists[folder.folder] = Texts(folder.texts)
+        item_texts: dict[str, Sequence[tuple[str, ...]]] = {}
+        classified = []
+        for folder, names in names_by_folder.items():
+            tasks = self._read_classified(files, folder, names)
+            classified.append(tasks)
+            lists[folder] = tasks.probe.texts
+            for name, rows in tasks.tests.items():
+                item_texts[name] = rows.items
+
+        sts_b = None
+        if STS_B in self.tasks:
+            sts_b = self._read_sts_b(files)
+            lists[STS_B] = Texts(sts_b.texts)
+            item_texts[STS_B] = sts_b.parts[-1].texts
 
         return Prepared(
             lists,
-            partial(self._evaluation, folders),
-            item_texts=partial(_item_texts, folders),
+            partial(self._evaluation, classified, sts_b),
+            item_texts=lambda: item_texts,
         )
 
-    def _read(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
+    def _read_classified(
+        self,
+        files: TaskFiles,
+        folder: str,
+        names: Sequence[str],
+    ) -> _Classified:
         """Read the tasks of one folder, and draw the training and the held-out rows."""
-        task = TASKS[names[0]]
-        if not task.classes:
-            return self._read_scored(files, names)
+        layout = CLASSIFIED[names[0]]
+        is_folded = folder in FOLDED
+        all_rows = layout.read(files, "train", self.check_sizes)
+        rows = LabelledTexts.of(all_rows)
+        train, held_out = self._draw(len(rows), is_folded)
+        splits = {"train": rows.take(train)}
+        if not is_folded:
+            splits["dev"] = rows.take(held_out)
 
-        is_folded = names[0] in FOLDED
-        all_rows = read_rows(files.root, names[0], "train", self.check_sizes)
-        train, held_out = self._draw(all_rows, is_folded)
-        parts = [train, held_out]
+        test = []
+        tests = {}
         for name in names:
-            parts.append(read_rows(files.root, name, "dev", self.check_sizes))
+            of_task = CLASSIFIED[name].read(files, "dev", self.check_sizes)
+            tests[name] = LabelledTexts.of(of_task)
+            test += of_task
 
-        needed = 1
-        if is_folded:
-            needed = Classifier(self.protocol, self.mode).folds
+        splits["test"] = LabelledTexts.of(test)
+        probe = ProbeTask(folder, splits, layout.classes, "")
+        probe.folds(self._classifier("cpu"))
+        return _Classified(probe, tests, {name: digest(files[name]) for name in names})
 
-        for number, label in enumerate(task.classes):
-            if (count := train.labels.count(number)) < needed:
-                raise RunError(
-                    f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
-                    f"are needed; raise `limit`, or add rows"
-                )
-
-        texts = list(dict.fromkeys(_texts_of(parts)))
-        hashes = {name: digest(files[name]) for name in names}
-        return _FolderRows(task.folder, names, parts, texts, hashes, all_rows.skipped)
-
-    def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _FolderRows:
-        """Read STS-B: the development set and, for a regression, training rows and held-out rows that stop it."""
-        (name,) = names
-        parts: list[Rows] = []
+    def _read_sts_b(self, files: TaskFiles) -> _StsB:
+        """Read STS-B: the development set and, for a regression, pairs to train on and held-out ones."""
+        parts = []
         if self._regression:
-            train = read_rows(files.root, name, "train", self.check_sizes)
-            parts += self._draw(train, is_folded=False)
-            if min(map(len, parts)) < 2:
+            pairs = read_sts_b(files, "train", self.check_sizes)
+            for places in self._draw(len(pairs), is_folded=False):
+                parts.append(pairs.take(places))
+
+            train, held_out = map(len, parts)
+            if min(train, held_out) < 2:
                 raise RunError(
-                    f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop by, but two "
-                    f"of each are needed; raise `limit`, or add rows"
+                    f"`{STS_B}` has {train} rows to train on and {held_out} to stop by, but two of each are "
+                    "needed; raise `limit`, or add rows"
                 )
 
-        test = read_rows(files.root, name, "dev", self.check_sizes)
-        require_varied(test.scores, files[name][-1])
-        parts.append(test)
-        hashes = {name: digest(files[name])}
-        return _FolderRows(TASKS[name].folder, names, parts, _texts_of(parts), hashes)
+        test = read_sts_b(files, "dev", self.check_sizes)
+        require_varied(test.scores, files[STS_B][-1])
+        return _StsB([*parts, test], digest(files[STS_B]))
+
+    def _classifier(self, device: str) -> Classifier:
+        return Classifier(self.mode, self.seed, device)
 
     def _evaluation(
-        self, folders: Sequence[_FolderRows], vectors: Vectors
+        self,
+        classified: Sequence[_Classified],
+        sts_b: _StsB | None,
+        vectors: Vectors,
     ) -> Evaluation:
-        """Train and score all tasks; raises `RunError` for zero or non-finite embeddings, or a full disk."""
+        """Train and score all tasks; raises `RunError` for zero or non-finite embeddings."""
         scores_by_task: dict[str, Score] = {}
-        for folder in folders:
-            name = folder.names[0]
-            if TASKS[name].classes:
-                scores_by_task |= self._classify(folder, vectors)
-            else:
-                scores_by_task[name] = self._correlate(folder, vectors)
+        for tasks in classified:
+            scores_by_task |= self._classify(tasks, vectors)
+        if sts_b is not None:
+            scores_by_task[STS_B] = self._correlate(sts_b, vectors)
 
         scores = [scores_by_task[task] for task in self.tasks]
         mean = mean_value(scores)
@@ -241,25 +258,31 @@ class SentGLUE(FileSuite):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
 
-    def _correlate(self, folder: _FolderRows, vectors: Vectors) -> Score:
+    def _correlate(self, sts_b: _StsB, vectors: Vectors) -> Score:
         """Score STS-B by the correlation of the similarities of its pairs with their gold scores."""
-        (name,), (test,) = folder.names, folder.tests
-        pairs = _scored_pairs(folder.parts, nonzero(vectors, folder.folder))
+        text_vectors = TextVectors.of(vectors, STS_B)
+        encoded = []
+        for pairs in sts_b.parts:
+            sides = text_vectors[pairs.first], text_vectors[pairs.second]
+            encoded.append(
+                EncodedPairs(sides, (pairs.first, pairs.second), pairs.scores)
+            )
+
+        test = encoded[-1]
         protocol: dict[str, Any] = {
-            "id": f"{self.name}{Classifier(self.protocol).suffix}",
+            "id": self.name,
             "aggregation": "single",
             "split": "dev",
             "similarity": self.similarity,
-            "test": len(test),
+            "test": len(test.scores),
             "text": "as in the file",
-            "data": folder.hashes[name],
+            "data": sts_b.data,
         }
         if self._regression:
             regression = Relatedness(self.seed, vectors.device)
-            train, held_out, dev = pairs
-            similarities = regression.predict(
-                train, held_out, dev, part_progress(vectors, name)
-            )
+            train, held_out, test = encoded
+            progress = part_progress(vectors, STS_B)
+            similarities = regression.predict(train, held_out, test, progress)
             protocol |= {
                 "features": FORMULAS["senteval"],
                 "classifier": regression.describe(),
@@ -270,136 +293,61 @@ class SentGLUE(FileSuite):
                 "seed": self.seed,
             }
         else:
-            similarities = pairwise_similarities(vectors.similarity, *pairs[-1].vectors)
-        return correlation_score(name, test.scores, similarities, protocol)
+            similarities = pairwise_similarities(vectors.similarity, *test.vectors)
+        return correlation_score(STS_B, test.scores, similarities, protocol)
 
-    def _classify(self, folder: _FolderRows, vectors: Vectors) -> dict[str, Score]:
-        """Train one classifier for a folder, and score it on the development set of each task in the folder."""
-        import numpy as np
-
-        task = TASKS[folder.names[0]]
-        is_folded = folder.names[0] in FOLDED
-        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
-        classes = len(task.classes)
-        progress = part_progress(vectors, task.folder)
-        train, held_out = folder.parts[:2]
-        splits = [(rows.sides, rows.labels) for rows in folder.parts]
-        text_vectors = TextVectors.of(vectors, folder.folder)
-        examples, rows_of_parts = text_vectors.examples(splits)
-        labels = examples.labels
-        fitted_on, development, *tests = rows_of_parts
-        test = np.concatenate(tests)
-        if is_folded:
-            folds = classifier.folded(labels, fitted_on, test)
-        else:
-            folds = classifier.split(labels, fitted_on, development, test)
-
-        grid: Grid = "folded" if is_folded else "split"
-        outcome = classifier.probe(examples, classes, folds, grid, progress)
+    def _classify(self, tasks: _Classified, vectors: Vectors) -> dict[str, Score]:
+        """Train one classifier, and score it on the development set of each task."""
+        probe = tasks.probe
+        classifier = self._classifier(vectors.device)
+        progress = part_progress(vectors, probe.name)
+        text_vectors = TextVectors.of(vectors, probe.name)
+        (outcome,) = probe.probe(text_vectors, [classifier], progress)
 
         protocol: dict[str, Any] = {
-            "id": f"{self.name}{classifier.suffix}",
+            "id": self.name,
             "aggregation": "single",
             "split": "dev",
             "features": "u",
             "classifier": classifier.describe(),
-            "penalty": "held-out part of train",
-            "train": len(train),
-            "held_out": len(held_out),
-            "test": 0,
+            "penalty": "cross-validation on train",
+            "train": len(probe.splits["train"]),
+            "held_out": 0,
             "limit": self.limit,
             "seed": self.seed,
             "text": "as in the file",
-            "data": "",
         }
-        if len(task.texts) == 2:
+        if CLASSIFIED[next(iter(tasks.tests))].pairs:
             protocol["features"] = FORMULAS["infersent"]
-        if is_folded:
-            protocol["penalty"] = "cross-validation on train"
+        if "dev" in probe.splits:
+            protocol["penalty"] = "held-out part of train"
+            protocol["held_out"] = len(probe.splits["dev"])
 
         scores = {}
         start = 0
-        for name, rows in zip(folder.names, folder.tests, strict=True):
+        for name, rows in tasks.tests.items():
             end = start + len(rows)
-            protocol_of_task = {
-                **protocol,
-                "test": len(rows),
-                "data": folder.hashes[name],
-            }
-            if task.broken_rows:
-                skipped = {"train": folder.skipped, "dev": rows.skipped}
-                protocol_of_task["skipped"] = skipped
-
             gold, predicted = outcome.gold[start:end], outcome.predicted[start:end]
-            scores[name] = _score(name, gold, predicted, protocol_of_task)
+            details = {"test": len(rows), "data": tasks.hashes[name]}
+            scores[name] = _score(name, gold, predicted, protocol | details)
             start = end
 
         return scores
 
-    def _draw(self, train: Rows, is_folded: bool) -> tuple[Rows, Rows]:
-        """Draw the rows to train on and the held-out rows (none if `is_folded`); both are in the file's order."""
+    def _draw(
+        self,
+        count: int,
+        is_folded: bool,
+    ) -> tuple[list[int], list[int]]:
+        """Draw the rows to train on, of `count`, and the held-out ones (none if `is_folded`); both ascend."""
         import numpy as np
 
-        order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
+        order = np.random.default_rng(self.seed).permutation(count)[: self.limit]
         held_out = 0
         if not is_folded:
             held_out = max(1, round(self.development_share * len(order)))
 
-        rows_to_train_on = np.sort(order[held_out:])
-        return _take(train, rows_to_train_on), _take(train, np.sort(order[:held_out]))
-
-
-def _item_texts(folders: Sequence[_FolderRows]) -> dict[str, list[tuple[str, ...]]]:
-    """Return, for each task, the texts of each row of its development set."""
-    texts = {}
-    for folder in folders:
-        for name, rows in zip(folder.names, folder.tests, strict=True):
-            texts[name] = list(zip(*rows.sides, strict=True))
-
-    return texts
-
-
-def _scored_pairs(
-    parts: Sequence[Rows], vectors: NDArray[np.float32]
-) -> list[EncodedPairs]:
-    """Return the pairs of each part. In `vectors`, all first sides of a part precede all its second sides."""
-    pairs = []
-    start = 0
-    for rows in parts:
-        middle, end = start + len(rows), start + 2 * len(rows)
-        first, second = rows.sides
-        sides = vectors[start:middle], vectors[middle:end]
-        pairs.append(EncodedPairs(sides, (first, second), rows.scores))
-        start = end
-
-    return pairs
-
-
-def _texts_of(parts: Sequence[Rows]) -> list[str]:
-    """Return the texts of all parts: for each part all its first sides, then all its second sides."""
-    texts: list[str] = []
-    for rows in parts:
-        for side in rows.sides:
-            texts += side
-
-    return texts
-
-
-def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
-    """Return the rows with the indices `chosen`, in their order."""
-    indices = chosen.tolist()
-
-    def values_at_indices(column: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the chosen values of a column; a column that the task does not have is empty."""
-        if not column:
-            return ()
-        return tuple(column[index] for index in indices)
-
-    return Rows(
-        tuple(map(values_at_indices, rows.sides)),
-        values_at_indices(rows.labels),
-        values_at_indices(rows.scores),
-    )
+        return np.sort(order[held_out:]).tolist(), np.sort(order[:held_out]).tolist()
 
 
 def _score(

@@ -142,12 +142,11 @@ class DocumentSize:
             self.active = active
 
 
-def search_cost(
-    similarity: Similarity | None,
-    queries: Encoded,
-    size: DocumentSize,
-) -> dict[str, float]:
-    """Return the mean number of bytes of a document, and of operations of a query and a document, by name."""
+def search_cost(queries: Encoded, size: DocumentSize) -> dict[str, float]:
+    """Return the mean number of bytes of a document, and of operations of a query and a document, by name.
+
+    The operations are those of a dot product of each pair of vectors.
+    """
     if size.active is not None and not isinstance(queries, list):
         of_documents = size.active / size.documents
         of_queries = (queries != 0).mean(axis=0)
@@ -158,14 +157,10 @@ def search_cost(
     width = width_of(queries)
     of_query = number_of_vectors(queries) / len(queries)
     of_document = size.vectors / size.documents
-    if similarity is None:
-        number_of_bytes = 4 * width * of_document
-        operations = 2 * width * of_query * of_document
-    else:
-        number_of_bytes = similarity.bytes_per_text(width, of_document)
-        operations = similarity.operations(width, of_query, of_document)
-
-    return {BYTES: float(number_of_bytes), OPERATIONS: float(operations)}
+    return {
+        BYTES: 4.0 * width * of_document,
+        OPERATIONS: 2.0 * width * of_query * of_document,
+    }
 
 
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -23,11 +23,7 @@ from sentbed_common import pairwise_similarities
 from sentbed_evaluators.cosine_correlation import correlation_score, require_varied
 from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.doubtful_gold_scores import doubtful_gold_scores
-from sentbed_evaluators.scored_pair_files import (
-    ClusteredPairFile,
-    PairFile,
-    ScoredPairs,
-)
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
@@ -77,11 +73,6 @@ class STS(Evaluator):
     split: Literal["train", "dev", "test"] | None = None
     """Split to which the file belongs, for the protocol. Searches and the choice of checkpoints use only `dev` or
     `train`. Default: not stated."""
-    cluster: str | None = None
-    """Column that names the passage, speaker or the like from which a pair was drawn, if several pairs
-    come from the same one. Confidence intervals and tests count all pairs with the same name as one item.
-    Default: each pair was drawn independently."""
-
     two_sided = True
     reads = ALL_OUTPUTS
 
@@ -97,10 +88,9 @@ class STS(Evaluator):
     @property
     def _file(self) -> PairFile:
         """The layout of the file."""
-        layout = self.header, self.separator, self.encoding
-        if self.cluster is None:
-            return PairFile(self.path, self.columns, *layout)
-        return ClusteredPairFile(self.path, (*self.columns, self.cluster), *layout)
+        return PairFile(
+            self.path, self.columns, self.header, self.separator, self.encoding
+        )
 
     def prepare(self) -> Prepared:
         """Read the pairs.
@@ -135,9 +125,6 @@ class STS(Evaluator):
     ) -> Evaluation:
         """Compute the correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         (similarities,), zeros = _similarities(vectors, "pairs", [len(pairs)])
-        drawn_with: Iterable[tuple[str, ...]] = pairs.texts
-        if pairs.clusters:
-            drawn_with = zip(pairs.clusters, strict=True)
         protocol = {
             "id": "scored-pairs",
             "similarity": "cosine",
@@ -155,7 +142,7 @@ class STS(Evaluator):
             similarities,
             protocol,
             note=zeros,
-            clusters=identities(drawn_with),
+            clusters=identities(pairs.texts),
         )
         spearman = score("spearman")
         return Evaluation((spearman, score("pearson")), spearman.value)

@@ -39,7 +39,7 @@ def class_number(
     """Return the class number of a label; raises `DataError` for an unknown label."""
     if label not in classes:
         raise DataError(
-            f"the label is {label!r}, but one of {listed(classes)} was expected; repair the line",
+            f"the label is {label!r:.40}, but one of {listed(classes)} was expected; repair the line",
             path,
             line,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,16 +14,13 @@ from sentbed.protocols import (
     Items,
     Prepared,
     Score,
-    Texts,
     Vectors,
 )
 
-from sentbed_evaluators.classifier_dataclasses import Examples
-from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.data_directories import TaskFiles
-from sentbed_evaluators.labelled_text_vectors import consecutive_rows
-from sentbed_evaluators.pair_features import FORMULAS, pair_features
-from sentbed_evaluators.probe import Classifier, Fold, Grid, Outcome, Progress
+from sentbed_evaluators.pair_features import FORMULAS
+from sentbed_evaluators.probe import Classifier, Outcome
+from sentbed_evaluators.probe_task import ProbeTask, TextVectors
 from sentbed_evaluators.task_suites import (
     FileSuite,
     accuracy,
@@ -32,12 +28,7 @@ from sentbed_evaluators.task_suites import (
     mean_value,
     part_progress,
 )
-from sentbed_evaluators.transfer_files import (
-    TRANSFER,
-    Split,
-    find_files,
-    read_transfer,
-)
+from sentbed_evaluators.transfer_files import TRANSFER, find_files, read_transfer
 
 PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 """The seven tasks that papers report, in the order in which papers print them."""
@@ -64,10 +55,6 @@ class SentEvalTransfer(FileSuite):
     tasks: tuple[str, ...] = PAPERS
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
     Default: the seven tasks of the papers."""
-    protocol: Literal["senteval", "logistic"] = "senteval"
-    """`senteval` is SentEval's classifier in PyTorch with its early stopping, as in the published scores.
-    `logistic` is logistic regression to convergence, by scikit-learn, with the values of C that SentEval
-    tries."""
     mode: Literal["test", "fast"] = "test"
     """`test` is the published setting: 10 folds, Adam, batches of 64, tenacity 5, an evaluation every 4 epochs.
     `fast`: 5 folds, RMSprop, batches of 128, tenacity 3, an evaluation every 2 epochs."""
@@ -104,88 +91,84 @@ class SentEvalTransfer(FileSuite):
 
     def prepare_tasks(self) -> Prepared:
         """Read the data of every task; raises `DataError`, with file and line, if it is missing or malformed."""
+        classifier = Classifier(self.mode, self.seed)
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
         if self.part != "all":
-            classifier = Classifier(self.protocol, self.mode, self.seed)
             tasks = [part_of(task, self.part, classifier) for task in tasks]
+        for task in tasks:
+            task.folds(classifier)
+        lists = {task.name: task.texts for task in tasks}
         return Prepared(
-            transfer_lists(tasks),
+            lists,
             partial(self._score, tasks),
             item_texts=lambda: {task.name: task.item_texts for task in tasks},
         )
 
-    def _score(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Evaluation:
+    def _score(self, tasks: Sequence[ProbeTask], vectors: Vectors) -> Evaluation:
         """Train and score the classifiers of every task.
 
         Raises `RunError`, with the sentence, if an embedding is zero or not finite.
         """
-        classifier = Classifier(self.protocol, self.mode, self.seed, vectors.device)
+        classifier = Classifier(self.mode, self.seed, vectors.device)
         scores: list[Score] = []
         for task in tasks:
-            examples = examples_of(vectors, task)
             progress = part_progress(vectors, task.name)
-            scores += transfer_scores(task, examples, classifier, progress)
+            text_vectors = TextVectors.of(vectors, task.name)
+            (outcome,) = task.probe(text_vectors, [classifier], progress)
+            scores += self._scores_of(task, outcome, classifier)
         main = {score.task: score for score in scores if score.metric == "accuracy"}
         if self.part == "all" and main.keys() >= set(PAPERS):
             of_papers = [score for task, score in main.items() if task in PAPERS]
             scores.append(average(of_papers, "accuracy"))
         return Evaluation(tuple(scores), primary=mean_value(list(main.values())))
 
-
-@attrs.frozen(eq=False)
-class TransferTask:
-    """The examples of a task, by split."""
-
-    name: str
-    splits: Mapping[str, Split]
-    data: str
-    """Hash of the task's files."""
-    part: str = "all"
-    """Which part of the task `splits` has; see `SentEvalTransfer.part`."""
-
-    @property
-    def scored_on(self) -> str:
-        """Name of the split whose examples are scored; a cross-validation scores each of them once."""
-        for split in ("all", "test", "dev"):
-            if split in self.splits:
-                return split
-        return "train"
-
-    @property
-    def item_texts(self) -> list[tuple[str, ...]]:
-        """The sentences of each example that is scored."""
-        return list(zip(*self.splits[self.scored_on].sentences, strict=True))
+    def _scores_of(
+        self,
+        task: ProbeTask,
+        outcome: Outcome,
+        classifier: Classifier,
+    ) -> Iterator[Score]:
+        """Yield the scores of a task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`."""
+        protocol = protocol_of(task, classifier)
+        if self.part != "all":
+            protocol["id"] += f"-{self.part}"
+        score = accuracy(task.name, outcome, protocol)
+        yield score
+        if TRANSFER[task.name].pairs:
+            yield _f1(score, outcome)
+        yield Score(
+            task.name,
+            "dev-accuracy",
+            outcome.development,
+            {**protocol, "split": chosen_on(task)},
+            degenerate=score.degenerate,
+        )
 
 
 def development_files(tasks: Iterable[str], data_dir: str | None) -> Iterator[Path]:
     """Yield the training and development sets of tasks that have a test set."""
     root = find_files(data_dir).root
     for task in tasks:
-        layout = TRANSFER[task]
         for split in ("train", "dev"):
-            for name in layout.files.get(split, ()):
-                yield root / layout.folder / name
+            for path in TRANSFER[task].files.get(split, ()):
+                yield root / path
 
 
 def read_tasks(
     tasks: Sequence[str],
     data_dir: str | None,
     check_sizes: bool = True,
-) -> list[TransferTask]:
+) -> list[ProbeTask]:
     """Read each task; raises `DataError`, with file and line, if data is missing or malformed."""
     files = find_files(data_dir)
-    transfer_tasks = []
-    for task in tasks:
-        splits, data = read_transfer(files, task, check_sizes)
-        transfer_tasks.append(TransferTask(task, splits, data))
-    return transfer_tasks
+    return [read_transfer(files, task, check_sizes) for task in tasks]
 
 
 def part_of(
-    task: TransferTask,
+    task: ProbeTask,
     part: Literal["train", "held-out"],
     classifier: Classifier,
-) -> TransferTask:
+) -> ProbeTask:
     """Return a task for `SentEvalTransfer.part`: `train` has no test examples, `held-out` has training and test.
 
     A task without a test set is split first: the classifier's first outer fold becomes its test set.
@@ -197,111 +180,35 @@ def part_of(
         whole = splits.pop("all")
         labels = np.array(whole.labels)
         train, test = classifier.cut(labels, np.arange(len(labels)))[0]
-        splits["train"] = _rows_of(whole, train)
-        splits["test"] = _rows_of(whole, test)
+        splits["train"] = whole.take(train)
+        splits["test"] = whole.take(test)
     if part == "train":
         del splits["test"]
-    return attrs.evolve(task, splits=splits, part=part)
+    return attrs.evolve(task, splits=splits)
 
 
-def _rows_of(split: Split, rows: Iterable[int]) -> Split:
-    """Return the given rows of a split, as a split."""
-    places = list(rows)
-    sentences = []
-    for side in split.sentences:
-        sentences.append(tuple(side[row] for row in places))
-    return Split(tuple(sentences), tuple(split.labels[row] for row in places))
-
-
-def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
-    """Return the texts to encode, as a list `TASK SPLIT` for each split of each task."""
-    lists = {}
-    for task in tasks:
-        for name, split in task.splits.items():
-            texts = list(chain.from_iterable(split.sentences))
-            lists[f"{task.name} {name}"] = Texts(texts)
-    return lists
-
-
-def transfer_scores(
-    task: TransferTask,
-    examples: Examples,
-    classifier: Classifier,
-    progress: Progress,
-) -> Iterator[Score]:
-    """Yield the scores of a task: `accuracy`, then for MRPC `f1`, then `dev-accuracy`."""
-    folds, grid, chosen_on = folds_of(task, examples, classifier)
-    layout = TRANSFER[task.name]
-    outcome = classifier.probe(examples, layout.classes, folds, grid, progress)
-
-    scored_on = task.scored_on
-    descriptions = {"all": "nested cross-validation", "train": chosen_on}
-    protocol: dict[str, Any] = {
-        "id": f"senteval-transfer{classifier.suffix}",
+def protocol_of(task: ProbeTask, classifier: Classifier) -> dict[str, Any]:
+    """Return the protocol of a task's accuracy."""
+    descriptions = {"all": "nested cross-validation", "train": chosen_on(task)}
+    features = FORMULAS[task.features] if TRANSFER[task.name].pairs else "u"
+    return {
+        "id": "senteval-transfer",
         "classifier": classifier.describe(),
-        "features": "u",
-        "split": descriptions.get(scored_on, scored_on),
+        "features": features,
+        "split": descriptions.get(task.scored_on, task.scored_on),
         "examples": {name: len(split) for name, split in task.splits.items()},
         "text": "as in the file, white space as one space",
         "data": task.data,
     }
-    if task.part != "all":
-        protocol["id"] += f"-{task.part}"
-    if layout.pairs:
-        protocol["features"] = FORMULAS["senteval"]
-    score = accuracy(task.name, outcome, protocol)
-    yield score
-    if layout.pairs:
-        yield _f1(score, outcome)
-    yield Score(
-        task.name,
-        "dev-accuracy",
-        outcome.development,
-        {**protocol, "split": chosen_on},
-        degenerate=score.degenerate,
-    )
 
 
-def folds_of(
-    task: TransferTask,
-    examples: Examples,
-    classifier: Classifier,
-) -> tuple[list[Fold], Grid, str]:
-    """Return the folds of a task, the grid of its penalties, and a description of how the penalty is chosen."""
-    labels = examples.labels
-    parts = consecutive_rows([len(split) for split in task.splits.values()])
-    rows = dict(zip(task.splits, parts, strict=True))
-    if "all" in rows:
-        return classifier.nested(labels), "nested", "inner cross-validation"
-    if "dev" in rows:
-        test = rows[task.scored_on]
-        return (
-            classifier.split(labels, rows["train"], rows["dev"], test),
-            "split",
-            "dev",
-        )
-    grid: Grid = "folded"
-    if "all" in TRANSFER[task.name].files:
-        # The task has been cut into the first outer fold of the nested cross-validation.
-        grid = "nested"
-    folds = classifier.folded(labels, rows["train"], rows.get("test"))
-    return folds, grid, "cross-validation on train"
-
-
-def examples_of(vectors: Vectors, task: TransferTask) -> Examples:
-    """Return the examples of all splits. Their features are vectors of sentences or, for pairs, pair features."""
-    import numpy as np
-
-    features = []
-    labels: list[int] = []
-    for name, split in task.splits.items():
-        of_split = nonzero(vectors, f"{task.name} {name}")
-        if len(split.sentences) == 2:
-            first, second = of_split[: len(split)], of_split[len(split) :]
-            of_split = pair_features(first, second, "senteval")
-        features.append(of_split)
-        labels += split.labels
-    return Examples(np.concatenate(features), np.array(labels))
+def chosen_on(task: ProbeTask) -> str:
+    """Return a description of how the penalty of a task is chosen."""
+    if "all" in task.splits:
+        return "inner cross-validation"
+    if "dev" in task.splits:
+        return "dev"
+    return "cross-validation on train"
 
 
 def _f1(accuracy: Score, outcome: Outcome) -> Score:

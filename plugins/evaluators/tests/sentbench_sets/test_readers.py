@@ -76,13 +76,6 @@ def test_dbpedia_copies_without_titles_are_numberings_of_their_own(
     assert second == Labelled('One sentence. "Another", here', 14, "test_2.csv")
 
 
-def test_a_reader_reads_no_further_than_it_is_asked(write):
-    rows = readers.read_goemotions(write("g.tsv", "fine\t1\tid\nbroken\n"))
-    assert next(rows) == Labelled("fine", 1)
-    with pytest.raises(DataError, match=r"1 columns.*g\.tsv:2$"):
-        next(rows)
-
-
 HEADER = "startphrase,ending0,ending1,ending2,ending3,label\n"
 STORY = ",".join(
     [
@@ -92,95 +85,45 @@ STORY = ",".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("reader", "content", "message"),
-    [
-        (
-            readers.read_swag,
-            HEADER + "a,b,c,d,e,4\n",
-            r"`label` is '4', but a number from 0 to 3.*:2$",
-        ),
-        (
-            readers.read_swag,
-            HEADER + f"s,a,b,c,d,{'1' * 5000}\n",
-            r"`label` is '1{39}, but a number from 0 to 3.*:2$",
-        ),
-        (
-            readers.read_swag,
-            HEADER + "a,b,c,d,e,²\n",
-            r"`label` is '²', but a number.*:2$",
-        ),
-        (
-            readers.read_swag,
-            HEADER.replace(",label", ""),
-            r"no column `label`.*:1$",
-        ),
-        (readers.read_swag, "", r"no column `startphrase`.*:1$"),
-        (readers.read_swag, HEADER + "a,b\n", r"2 columns, but the header has 6.*:2$"),
-        (readers.read_swag, HEADER + 'a,"b"x,c,d,e,0\n', r"not valid CSV.*:2$"),
-        (
-            readers.read_rocstories,
-            f"{STORY},AnswerRightEnding\na,b,c,d,e,f,0\n",
-            r"is '0', but.*1 to 2.*:2$",
-        ),
-        (
-            readers.read_goemotions,
-            "text\t1,28\tid\n",
-            r"the label id is '28', but.*0 to 27.*:1$",
-        ),
-        (
-            readers.read_dbpedia,
-            '15,"t","c"\n',
-            r"the class is '15', but a number from 1 to 14.*:1$",
-        ),
-        (
-            readers.read_dbpedia,
-            '0,"t","c"\n',
-            r"the class is '0', but a number from 1 to 14.*:1$",
-        ),
-        (readers.read_dbpedia, '1,"t","c"\n1,"c"\n', r"the row has 2 columns.*:2$"),
-        (
-            readers.read_dbpedia,
-            b'1,"t","c"\n2,"t","\xe9"\n',
-            r"byte 0xe9 .* is not .*:2$",
-        ),
-        (readers.read_commonsenseqa, "{\n", r"the line is not valid JSON.*:1$"),
-        (
-            readers.read_commonsenseqa,
-            '["question"]\n',
-            r"a JSON list; expected an object.*:1$",
-        ),
-        (
-            readers.read_commonsenseqa,
-            '{"question": "q"}\n',
-            r"no question of CommonsenseQA.*:1$",
-        ),
-        (
-            readers.read_commonsenseqa,
-            '{"question": {"choices": [{"label": "A", "text": "a"}, {"label": "A", "text": "b"}], '
-            '"stem": "q"}, "answerKey": "A"}\n',
-            r"two choices have the same label.*:1$",
-        ),
-        (
-            readers.read_commonsenseqa,
-            '{"question": {"choices": [], "stem": 1}}\n',
-            r"are not texts.*:1$",
-        ),
-        (
-            readers.read_commonsenseqa,
-            '{"question": {"choices": [{"label": "A", "text": "\\ud800"}], "stem": ""}, "answerKey": "A"}\n',
-            r"not valid JSON.*surrogates.*:1$",
-        ),
-        (
-            readers.read_commonsenseqa,
-            '{"question": {"choices": [{"label": "A", "text": "a"}], "stem": "q"}}\n',
-            r"`answerKey` is None, but one of A was expected; the test file has none.*:1$",
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_named_with_its_line(write, reader, content, message):
+def question(text, answer=', "answerKey": "A"'):
+    """A line of CommonsenseQA with one choice."""
+    choice = f'{{"label": "A", "text": {text}}}'
+    return f'{{"question": {{"choices": [{choice}], "stem": "q"}}{answer}}}\n'
+
+
+DAMAGED = [
+    ("swag", HEADER + "a,b,c,d,e,4\n", r"is '4', but one of `0`, `1`, .*:2$"),
+    ("swag", HEADER + f"s,a,b,c,d,{'1' * 5000}\n", r"is '1{39}, but one of .*:2$"),
+    ("swag", HEADER + "a,b,c,d,e,²\n", r"is '²', but one of.*:2$"),
+    ("swag", HEADER.replace(",label", ""), r"no column `label`.*:1$"),
+    ("swag", "", r"no column `startphrase`.*:1$"),
+    ("swag", HEADER + "a,b\n", r"2 field\(s\); expected 6.*:2$"),
+    ("swag", HEADER + 'a,"b"x,c,d,e,0\n', r"not valid CSV.*:2$"),
+    (
+        "rocstories",
+        f"{STORY},AnswerRightEnding\na,b,c,d,e,f,0\n",
+        r"is '0', but one of `1`, `2` .*:2$",
+    ),
+    ("goemotions", "text\t1,28\tid\n", r"is '28', but one of.*:1$"),
+    ("goemotions", "broken\n", r"the row has 1 columns.*:1$"),
+    ("dbpedia", '15,"t","c"\n', r"is '15', but one of.*:1$"),
+    ("dbpedia", '0,"t","c"\n', r"is '0', but one of.*:1$"),
+    ("dbpedia", '1,"t","c"\n1,"c"\n', r"the row has 2 columns.*:2$"),
+    ("dbpedia", b'1,"t","c"\n2,"t","\xe9"\n', r"byte 0xe9 .* is not .*:2$"),
+    ("commonsenseqa", "{\n", r"the line is not valid JSON.*:1$"),
+    ("commonsenseqa", '["question"]\n', r"a JSON list; expected an object.*:1$"),
+    ("commonsenseqa", '{"question": "q"}\n', r"no question of CommonsenseQA.*:1$"),
+    ("commonsenseqa", question("1"), r"`question`: found 1 .*expected a text.*:1$"),
+    ("commonsenseqa", question('"\\ud800"'), r"not valid JSON.*surrogates.*:1$"),
+    ("commonsenseqa", question('"a"', ""), r"its answer .*'answerKey'.*:1$"),
+]
+
+
+@pytest.mark.parametrize(("source", "content", "message"), DAMAGED)
+def test_what_cannot_be_read_is_named_with_its_line(write, source, content, message):
+    reader = getattr(readers, f"read_{source}")
     with pytest.raises(DataError, match=message):
-        list(reader(write("file", content)))
+        list(reader(write("file.csv", content)))
 
 
 @pytest.mark.parametrize("short", ["modern", "original"])

@@ -3,13 +3,13 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from sentbed_evaluators import transfer
-from sentbed_evaluators.pair_features import pair_features
-from sentbed_evaluators.probe import Classifier
+from sentbed_evaluators import sentbench
+from sentbed_evaluators.probe import Classifier, Outcome
+from sentbed_evaluators.probe_task import LabelledTexts, ProbeTask
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SPLITS, built_sets, find_files
 from sentbed_evaluators.sentbench_sets.built_sets import VERSION
-from sentbed_evaluators.transfer_files import Split
+from sentbed_evaluators.transfer_files import TRANSFER
 
 PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]
 
@@ -49,26 +49,11 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
     assert score.items.x.tolist() == is_right
 
 
-@pytest.mark.parametrize(
-    ("features", "formula"),
-    [
-        ("infersent", "[u, v, u*v, |u-v|]"),
-        ("senteval", "[|u-v|, u*v]"),
-        ("concatenation", "[u, v]"),
-    ],
-)
 def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
-    features,
-    formula,
-    sentbench_data,
-    encoder,
-    probed,
+    sentbench_data, encoder, probed
 ):
     evaluator = SentBench(
-        paradigms=("pair",),
-        tasks=("CQA",),
-        features=features,
-        data_dir=str(sentbench_data),
+        paradigms=("pair",), tasks=("CQA",), data_dir=str(sentbench_data)
     )
     prepared = evaluator.prepare()
     (score,) = prepared.evaluate(encoder).scores
@@ -77,18 +62,16 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     sets = built_sets(find_files(sentbench_data, "CQA"), seed=0)
     texts = [(first, second) for first, second, _ in sets.pairs["test"]]
     assert prepared.item_texts()["CQA/accuracy"] == texts
-    assert score.protocol["features"] == formula
+    assert score.protocol["features"] == "[u, v, u*v, |u-v|]"
     (call,) = probed
-    assert call.grid == "split"
     parts = call.train, call.development, call.test
     for split, part in zip(SPLITS, parts, strict=True):
         pairs = sets.pairs[split]
         assert part.labels.tolist() == [label for _, _, label in pairs]
         first = encoder.encode([text for text, _, _ in pairs])
         second = encoder.encode([text for _, text, _ in pairs])
-        np.testing.assert_array_equal(
-            part.features, pair_features(first, second, features)
-        )
+        expected = np.hstack([first, second, first * second, abs(first - second)])
+        np.testing.assert_array_equal(part.features, expected)
 
 
 @pytest.mark.parametrize(
@@ -101,21 +84,18 @@ def test_a_score_of_several_runs_is_their_mean(
     encoder,
     monkeypatch,
 ):
-    split = Split(
-        (tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30))
-    )
+    rows = [((f"sentence {i}",), i % 2) for i in range(30)]
     monkeypatch.setattr(SentBench, "missing", lambda _: {})
     # SentEval's files have a fixed size, too large for a unit test.
-    small = [transfer.TransferTask("MR", {"all": split}, "hash")]
+    small = [ProbeTask("MR", {"all": LabelledTexts.of(rows)}, 2, "hash")]
     monkeypatch.setattr(
-        transfer, "read_tasks", lambda tasks, data_dir: small[: len(tasks)]
+        sentbench, "read_tasks", lambda tasks, data_dir: small[: len(tasks)]
     )
 
     def score(**fields):
         evaluator = SentBench(
             (paradigm,),
             (task,),
-            "senteval",
             "fast",
             data_dir=str(sentbench_data),
             **fields,
@@ -174,7 +154,7 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
         encoder,
     ).scores
     (call,) = probed
-    assert (call.grid, len(call.train), len(call.test)) == ("folded", 31, 9)
+    assert (call.development, len(call.train), len(call.test)) == (None, 31, 9)
     assert [score.protocol[split] for split in SPLITS] == [31, 0, 9]
     assert score.protocol["penalty"] == "cross-validation on train"
 
@@ -205,7 +185,6 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     evaluator = SentBench(
         ("pair", "contrast"),
         ("GoEmo",),
-        "logistic",
         set_seed=4,
         data_dir=str(sentbench_data),
     )
@@ -222,12 +201,12 @@ def test_a_protocol_says_what_makes_the_number_comparable(
     }
     assert dict(pair.protocol) == {
         **common,
-        "id": "sentbench-pair-logistic",
+        "id": "sentbench-pair",
         **{split: len(sets.pairs[split]) for split in SPLITS},
         "identical": 0,
         "penalty": "validation set",
         "features": "[u, v, u*v, |u-v|]",
-        "classifier": Classifier("logistic").describe(),
+        "classifier": Classifier().describe(),
         "data": sets.pairs_hash,
     }
     assert dict(contrast.protocol) == {
@@ -242,18 +221,19 @@ def test_a_protocol_says_what_makes_the_number_comparable(
 def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     monkeypatch, encoder
 ):
-    def scores(task, *_):
-        value = 80.0 + list(transfer.TRANSFER).index(task.name)
-        protocol = {"id": "senteval-transfer", "data": task.name}
-        yield transfer.Score(task.name, "accuracy", value, protocol)
+    rows = [((f"sentence {i}",), i % 2) for i in range(30)]
 
     def read(tasks, data_dir):
-        return [transfer.TransferTask(task, {}, task) for task in tasks]
+        splits = {"all": LabelledTexts.of(rows)}
+        return [ProbeTask(task, splits, 2, task) for task in tasks]
 
-    monkeypatch.setattr(transfer, "transfer_scores", scores)
-    monkeypatch.setattr(transfer, "examples_of", lambda *_: None)
+    def probe(task, *_):
+        accuracy = 80.0 + list(TRANSFER).index(task.name)
+        return [Outcome(accuracy, 0.0, np.arange(30) % 2, np.arange(30) % 2)]
+
+    monkeypatch.setattr(ProbeTask, "probe", probe)
     monkeypatch.setattr(SentBench, "missing", lambda _: {})
-    monkeypatch.setattr(transfer, "read_tasks", read)
+    monkeypatch.setattr(sentbench, "read_tasks", read)
     result = evaluate(SentBench(paradigms=("single",)), encoder)
     assert [score.task for score in result.scores] == [
         "MR",

@@ -54,4 +54,4 @@ class Distill(Taught):
         """
         from sentbed_losses._torch.distill import DistillLoss
 
-        return DistillLoss(self, width)
+        return DistillLoss(width, distance=self.distance, projection=self.projection)

@@ -77,4 +77,11 @@ class Flops(Nested):
         """
         from sentbed_losses._torch.flops import FlopsLoss
 
-        return FlopsLoss(self, width)
+        return FlopsLoss(
+            self.loss,
+            self.loss.build(width),
+            query=self.query,
+            query_weight=self.query_weight,
+            document_weight=self.document_weight,
+            warmup=self.warmup,
+        )

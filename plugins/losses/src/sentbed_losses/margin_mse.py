@@ -42,4 +42,4 @@ class MarginMSE(Loss):
         """
         from sentbed_losses._torch.margin_mse import MarginMSELoss
 
-        return MarginMSELoss(self)
+        return MarginMSELoss(similarity=self.similarity)

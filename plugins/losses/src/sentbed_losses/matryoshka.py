@@ -78,4 +78,4 @@ class Matryoshka(Nested):
                 "vectors; choose `dimensions` of at most their width"
             )
 
-        return MatryoshkaLoss(self)
+        return MatryoshkaLoss(self.loss, self.dimensions, self.weights)

@@ -49,4 +49,4 @@ class NLISoftmax(Loss):
         """
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
-        return NLISoftmaxLoss(self, width)
+        return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)

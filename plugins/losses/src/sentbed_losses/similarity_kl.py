@@ -75,4 +75,9 @@ class SimilarityKL(Taught):
         """
         from sentbed_losses._torch.similarity_kl import SimilarityKLLoss
 
-        return SimilarityKLLoss(self)
+        return SimilarityKLLoss(
+            candidates=self.candidates,
+            temperature=self.temperature,
+            teacher_temperature=self.teacher_temperature,
+            similarity=self.similarity,
+        )

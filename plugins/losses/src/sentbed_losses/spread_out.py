@@ -63,4 +63,10 @@ class SpreadOut(Loss):
         """
         from sentbed_losses._torch.spread_out import SpreadOutLoss
 
-        return SpreadOutLoss(self)
+        return SpreadOutLoss(
+            columns=self.spread_columns,
+            mean_weight=self.mean_weight,
+            second_moment_weight=self.second_moment_weight,
+            excess=self.excess,
+            aggregation=self.aggregation,
+        )

@@ -30,12 +30,3 @@ class Euclidean(Similarity):
 
         distances: Tensor = torch.linalg.vector_norm(first - second, dim=-1)
         return -distances
-
-    def operations(
-        self,
-        width: int,
-        first: float = 1,
-        second: float = 1,
-    ) -> float:
-        """Return the number of operations: a difference, a square and a sum for each component."""
-        return 3 * width * first * second

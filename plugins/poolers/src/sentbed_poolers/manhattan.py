@@ -22,12 +22,3 @@ class Manhattan(Similarity):
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distance, times -1, of the two vectors in each row, `(n,)`."""
         return -(first - second).abs().sum(dim=-1)
-
-    def operations(
-        self,
-        width: int,
-        first: float = 1,
-        second: float = 1,
-    ) -> float:
-        """Return the number of operations: a difference, an absolute value and a sum for each component."""
-        return 3 * width * first * second

@@ -128,22 +128,26 @@ def table(
     standard deviation.
 
     If an evaluator scores a task by several metrics, the scores in the first metric are printed; `--metric`
-    chooses another. With `--format csv`, the tables are printed as one, with one value per line.
+    chooses another. With `--format csv`, every score under every seed is printed, one per line.
     """
-    from sentbed_report.selected_tables import selected_tables
+    from sentbed_report.selected_tables import selected_scores, selected_tables
     from sentbed_report.study.exports import named_tables
-    from sentbed_report.tables.comma_separated import to_csv
+    from sentbed_report.study.measurements import study_frame
+    from sentbed_report.tables.comma_separated import csv_text
     from sentbed_report.tables.html import to_html
     from sentbed_report.tables.latex import to_latex
     from sentbed_report.tables.markdown import to_markdown
     from sentbed_report.tables.terminal import to_text
 
     directories = [Path(run) for run in runs]
+    if form == "csv":
+        data = selected_scores(directories, evaluator, protocol, metric)
+        frame = study_frame(data).drop(columns="score")
+        click.echo(csv_text(frame), nl=False)
+        return
+
     summaries = selected_tables(directories, evaluator, protocol, metric)
     tables = named_tables(summaries)
-    if form == "csv":
-        click.echo(to_csv(tables), nl=False)
-        return
     formats = {
         "text": to_text,
         "markdown": to_markdown,

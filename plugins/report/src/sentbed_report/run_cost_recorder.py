@@ -1,18 +1,17 @@
-"""Cost of a run: a section of its report; in a study, the costs and seconds of runs are scores."""
+"""`RunCostRecorder`: the plugin that adds the cost of a run to its report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sentbed import hookimpl
-from sentbed.protocols import START, ReportSection, Run, Score
+from sentbed.protocols import ReportSection, Run
 
 KEY = "run-cost"
-"""Key of the section in `report.json`, and name of the evaluator of the scores that `cost_scores` yields."""
+"""Key of the section in `report.json`."""
 
 UNITS = {
-    "seconds": "s",
     "devices": "devices",
     "device-memory": "MiB",
     "tokens": "tokens",
@@ -67,35 +66,3 @@ def _devices(engine: Mapping[str, Any]) -> int:
     if "memory_gib" in engine:
         return int(engine.get("processes", 1))
     return 0
-
-
-def cost_scores(record: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[Score]:
-    """Yield the cost of a run as scores of its encoders after training; the tasks are `run-seconds` and so on.
-
-    `record` is the `report.json` of the run, `scores` are its scores.
-
-    Raises:
-        KeyError, TypeError, ValueError: if the section of the cost is damaged.
-    """
-    section = record.get("sections", {}).get(KEY)
-    if section is None:
-        return
-    amounts = {"seconds": float(record["seconds"])}
-    for name, _, amount in section["rows"]:
-        amounts[name] = float(amount)
-
-    protocol = {"encoder": {}, "evaluator": {"id": KEY}}
-    for encoder in dict.fromkeys(score.encoder for score in scores):
-        if encoder.endswith(START):
-            continue
-        for name, amount in amounts.items():
-            yield Score(
-                task=f"run-{name}",
-                metric=UNITS[name],
-                value=amount,
-                protocol=protocol,
-                encoder=encoder,
-                evaluator=KEY,
-                direction="lower",
-                axis="cost",
-            )

@@ -23,26 +23,37 @@ def selected_tables(
     protocol: str | None = None,
     metric: str | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the tables of runs, or of a study: one row per cell and encoder, with means over seeds.
+    """Return the tables of `selected_scores`: one row per cell and encoder, with means over seeds.
 
-    Runs that differ only in their seed are one cell. `protocol` is the id of a protocol. Encoders before training
-    have rows only in tables of runs. Costs of runs are only in the tables of a study, and only if nothing is
-    selected.
+    Encoders before training have rows only in tables of runs.
 
     Raises:
         RunError: if no score is left.
     """
-    data = runs_as_study(directories)
+    data = selected_scores(directories, evaluator, protocol, metric)
     of_study = is_study(directories[0])
-    if not of_study:
-        data = attrs.evolve(data, cells=with_runs(data.cells, _without_cost))
-
-    data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
-    data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
-    data = _only(data, "metric", metric, attrgetter("metric"))
     summaries = summarise(data, start=not of_study, all_pairs=of_study)
     require_tables(summaries)
     return summaries
+
+
+def selected_scores(
+    directories: Sequence[Path],
+    evaluator: str | None = None,
+    protocol: str | None = None,
+    metric: str | None = None,
+) -> StudyData:
+    """Return runs, or a study, with a selection of their scores.
+
+    Runs that differ only in their seed are one cell. `protocol` is the id of a protocol.
+
+    Raises:
+        RunError: if no score is of the evaluator, protocol or metric.
+    """
+    data = runs_as_study(directories)
+    data = _only(data, "evaluator", evaluator, attrgetter("evaluator"))
+    data = _only(data, "protocol", protocol, attrgetter("protocol_id"))
+    return _only(data, "metric", metric, attrgetter("metric"))
 
 
 def require_tables(summaries: Sequence[Summary]) -> None:
@@ -51,11 +62,6 @@ def require_tables(summaries: Sequence[Summary]) -> None:
         raise RunError(
             "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
         )
-
-
-def _without_cost(run: CellRun) -> CellRun:
-    """Return a run without its cost, which else has columns in the tables."""
-    return attrs.evolve(run, costs=())
 
 
 def _only(
@@ -79,6 +85,6 @@ def _only(
         for score in run.scores:
             if of_score(score) == value:
                 scores.append(score)
-        return attrs.evolve(run, scores=tuple(scores), costs=())
+        return attrs.evolve(run, scores=tuple(scores))
 
     return attrs.evolve(data, cells=with_runs(data.cells, selected))

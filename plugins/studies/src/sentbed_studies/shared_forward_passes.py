@@ -211,8 +211,7 @@ class SharedCache(VectorCache):
     ) -> NDArray[np.float32] | None:
         """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 
-        The vectors of the other encoders are stored. Return None if the run's encoder must encode alone: there is
-        nothing to store for others, or the pass has failed.
+        The vectors of the other encoders are stored. Return None if there is nothing to store for others.
         """
         import numpy as np
 
@@ -227,14 +226,7 @@ class SharedCache(VectorCache):
             return None
 
         encoder = attrs.evolve(shared.encoder, placed=placed)
-        try:
-            vectors: NDArray[np.float32] = encoder.encode(texts, progress=progress)
-        except Exception as error:  # noqa: BLE001 - an error of another encoder is reported by its own run
-            self.say(
-                f"vectors of {len(others) + 1} encoders cannot come from one pass: {error}"
-            )
-            return None
-
+        vectors: NDArray[np.float32] = encoder.encode(texts, progress=progress)
         start = width = shared.encoder.width
         for space, other in others.items():
             self.keep(space, digest, vectors[:, start : start + other.width])

@@ -61,11 +61,10 @@ class LoadedStudy:
 
     @cached_property
     def scores(self) -> pandas.DataFrame:
-        """All scores and costs of all finished runs, one per row; see `study_frame` for the columns.
+        """All scores of all finished runs, one per row; see `study_frame` for the columns.
 
         The column of an axis is named after the axis, or `axis NAME` if that is the name of another column. It is
-        an ordered category, in the order of the recipe. Costs have `cost` in the column `axis`; costs of whole
-        runs have the evaluator `run-cost`.
+        an ordered category, in the order of the recipe. Costs have `cost` in the column `axis`.
         """
         return study_frame(self.data)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import write_atomic
-from sentbed.protocols import Recipe
-from sentbed.tools import differences, unstructure
 from sentbed_report.study.read_study_directory import RECIPE
 from sentbed_report.study.study_data import (
     AxisInfo,
@@ -63,22 +60,17 @@ def _name_before(directory: Path) -> str:
 def unstarted(study: Study, runs: Sequence[Run]) -> StudyData:
     """Return the data of a study none of whose runs has begun; `runs` were chosen so far, with their keys.
 
-    Runs with seeds that the study does not have are those of the chosen cell with fresh seeds. Each cell has the
-    differences between its recipe and the recipe of the baseline, or of the first cell.
+    Runs with seeds that the study does not have are those of the chosen cell with fresh seeds.
     """
     axes = []
     for axis in study.axes:
-        paths = axis.paths(study.document)
-        axes.append(AxisInfo(axis.name, axis.labels, axis.numbers, paths))
+        axes.append(AxisInfo(axis.name, axis.labels, axis.numbers))
 
-    of_baseline = (run for run in study.runs if run.name == study.baseline)
-    baseline = _recipe_to_compare(next(of_baseline, study.runs[0]).recipe)
     cells = []
     for name in study.names:
         of_cell = [run for run in runs if run.name == name]
         if not of_cell:
             continue
-        first = of_cell[0]
         planned = []
         fresh = []
         for run in of_cell:
@@ -93,9 +85,13 @@ def unstarted(study: Study, runs: Sequence[Run]) -> StudyData:
                 planned.append(unstarted_run)
             else:
                 fresh.append(unstarted_run)
-        differing = tuple(differences(baseline, _recipe_to_compare(first.recipe)))
         cells.append(
-            CellInfo(name, first.labels, tuple(planned), differing, tuple(fresh))
+            CellInfo(
+                name,
+                of_cell[0].labels,
+                tuple(planned),
+                confirmation=tuple(fresh),
+            )
         )
 
     return StudyData(
@@ -108,13 +104,6 @@ def unstarted(study: Study, runs: Sequence[Run]) -> StudyData:
         prompts=study.prompts,
         **settings_of(study.table),
     )
-
-
-def _recipe_to_compare(recipe: Recipe) -> Any:
-    """Return a run's recipe as a table without seed."""
-    table = unstructure(recipe)
-    table["run"].pop("seed")
-    return table
 
 
 def _recipe(study: Study, directory: Path) -> str:

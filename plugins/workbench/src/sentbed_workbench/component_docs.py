@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 import textwrap
 from typing import Any, get_args, get_origin, get_type_hints
@@ -98,29 +97,69 @@ def describe_table(name: str, plugins: Plugins) -> str:
     return "\n".join([*(inspect.getdoc(cls) or "").splitlines(), *_fields(cls)])
 
 
-def _fields(cls: type[Any]) -> list[str]:
-    """Return lines with the key, type, default and documentation of each field."""
+@attrs.frozen(eq=False)
+class TableKey:
+    """A key of a recipe's table, which a field of a class describes."""
+
+    name: str
+    type: Any
+    documentation: str
+    default: Any
+    """The default as a recipe would have it; `attrs.NOTHING` if there is none, or if JSON cannot represent it."""
+    is_required: bool
+    is_table: bool
+    """Whether the keys of its value are keys of the table itself."""
+
+    @property
+    def default_text(self) -> str:
+        """The default as text: `REQUIRED` without one, `OPTIONAL` if JSON cannot represent it."""
+        if self.is_required:
+            return REQUIRED
+        if self.default is attrs.NOTHING:
+            return OPTIONAL
+        if self.default is None:
+            return "none"
+        return json.dumps(self.default)
+
+
+def keys_of(cls: type[Any]) -> list[TableKey]:
+    """Return the keys of the table that a class describes, in the order of its fields."""
     docs = field_docs(cls)
     hints = hints_of(cls)
-    lines: list[str] = []
+    keys = []
     for field in attrs.fields(cls):
         if field.metadata.get("skip"):
             continue
+        key = TableKey(
+            name=field.metadata.get("key", field.name),
+            type=hints[field.name],
+            documentation=inspect.cleandoc(docs.get(field.name, "")),
+            default=_default_of(field),
+            is_required=field.default is attrs.NOTHING,
+            is_table=bool(field.metadata.get("inline") or field.metadata.get("spread")),
+        )
+        keys.append(key)
+    return keys
+
+
+def _fields(cls: type[Any]) -> list[str]:
+    """Return lines with the key, type, default and documentation of each field."""
+    lines: list[str] = []
+    for key in keys_of(cls):
         if not lines:
             lines = ["", "fields:"]
-        default = default_text(field)
+        default = key.default_text
         if default not in (REQUIRED, OPTIONAL):
             default = f"default {default}"
-        key = field.metadata.get("key", field.name)
-        lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
+        lines.append(f"  {key.name}: {type_name(key.type)}, {default}")
 
         indent = " " * 6
-        description = " ".join(docs.get(field.name, "").split())
+        description = " ".join(key.documentation.split())
         lines += textwrap.wrap(
             description, 96, initial_indent=indent, subsequent_indent=indent
         )
-        if (form := _table_form(hints[field.name])) is not None:
-            lines.append(f"      In a recipe: `{key} = {form}`.")
+        if (form := _table_form(key.type)) is not None:
+            lines.append(f"      In a recipe: `{key.name} = {form}`.")
 
     return lines
 
@@ -142,11 +181,8 @@ def type_name(hint: Any) -> str:
     return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)", lambda match: match[1] or "", name)
 
 
-def default_of(field: attrs.Attribute[Any]) -> Any:
-    """Return a field's default as a recipe would have it.
-
-    The result is `attrs.NOTHING` if there is no default, or if JSON cannot represent the default.
-    """
+def _default_of(field: attrs.Attribute[Any]) -> Any:
+    """Return the default of a field; see `TableKey.default`."""
     default: Any = field.default
     if hasattr(default, "factory"):
         if default.takes_self:
@@ -155,52 +191,27 @@ def default_of(field: attrs.Attribute[Any]) -> Any:
         default = default.factory()
 
     value = unstructure(default)
-    if is_plain(value):
-        return value
-    return attrs.NOTHING
-
-
-def is_plain(value: Any) -> bool:
-    """Whether JSON can represent a value."""
-    if isinstance(value, dict):
-        has_text_keys = all(isinstance(key, str) for key in value)
-        return has_text_keys and all(map(is_plain, value.values()))
-    if isinstance(value, list):
-        return all(map(is_plain, value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
-
-
-def default_text(field: attrs.Attribute[Any]) -> str:
-    """Return a field's default as text: `REQUIRED` without a default, `OPTIONAL` if JSON cannot represent it."""
-    if field.default is attrs.NOTHING:
-        return REQUIRED
-    default = default_of(field)
-    if default is attrs.NOTHING:
-        return OPTIONAL
-    if default is None:
-        return "none"
-    return json.dumps(default)
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return attrs.NOTHING
+    return value
 
 
 def example(offer: Offer) -> str:
     """Return an example of how a recipe or the command line uses a component."""
-    required = [
-        field for field in attrs.fields(offer.load()) if field.default is attrs.NOTHING
-    ]
-    hints = hints_of(offer.load())
+    required = [key for key in keys_of(offer.load()) if key.is_required]
     kind = KINDS[offer.kind]
     pattern = kind.example
     if kind.on_command_line:
         command = pattern.format(offer.name)
-        for field in required:
-            command += f" --set {field.name}={_sample(hints[field.name])}"
+        for key in required:
+            command += f" --set {key.name}={_sample(key.type)}"
         return command
 
     pairs = [f'use = "{offer.name}"']
-    for field in required:
-        pairs.append(f"{field.name} = {_sample(hints[field.name])}")
+    for key in required:
+        pairs.append(f"{key.name} = {_sample(key.type)}")
     if "= {}" in pattern:
         return pattern.format("{ " + ", ".join(pairs) + " }")
     return pattern.format("\n".join(pairs))

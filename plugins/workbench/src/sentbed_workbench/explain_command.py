@@ -25,14 +25,11 @@ def explain(
 
     RECIPE is a recipe, or a run directory, whose `resolved.toml` is read.
 
-    With a PATH, such as `stage.nli.loss`, show only the values below it, and their documentation.
+    With a PATH, such as `stage.nli.loss`, show only the values below it; `sentbed show` says what they mean.
     """
     from sentbed.tools import load_plugins
 
     from sentbed_workbench.value_origins import explain as explain_recipe
 
     explanation = explain_recipe(recipe, overrides, load_plugins(), cell)
-    lines = explanation.listing()
-    if path is not None:
-        lines = explanation.details(path)
-    click.echo("\n".join(lines))
+    click.echo("\n".join(explanation.listing(path or "")))

@@ -6,14 +6,13 @@ completion, they read `properties`, `anyOf` and `allOf`, but not `then`.
 
 Required keys are not checked, since a file may extend another one that has them.
 
-`sentbed check` finds more: missing keys, what a component's `check` or a validator of unknown type reports, and
-`1.0` in place of an integer, which JSON does not distinguish from `1`.
+`sentbed check` finds more: missing keys, what a validator or a component's `check` reports, and `1.0` in place of
+an integer, which JSON does not distinguish from `1`. A type that cannot be read allows any value.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import types
 import warnings
 from collections import defaultdict
@@ -22,13 +21,12 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import attrs
 from sentbed import FilePath, ModelId, __version__
+from sentbed.errors import PluginError
 from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.protocols import MAIN_ENCODER, EncoderRecipe, Recipe
-from sentbed.tools import EXTENDS, SCHEMA, TABLE, Offer, Plugins
-from sentbed_common import field_docs
+from sentbed.tools import EXTENDS, SCHEMA, TABLE, Plugins
 
-from sentbed_workbench.component_docs import default_of
-from sentbed_workbench.validator_schema import add_constraints
+from sentbed_workbench.component_docs import keys_of
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -50,10 +48,9 @@ def recipe_schema(
 ) -> Schema:
     """Return the JSON Schema of recipes, and of files that recipes extend, with these plugins.
 
-    A component or a recipe table whose fields cannot be read is left out, and `warn` is called with the reason.
+    A component or a recipe table that cannot be loaded is left out, and `warn` is called with the reason.
     """
-    readable = _readable(plugins, warn)
-    builder = _SchemaBuilder(readable)
+    builder = _SchemaBuilder(_loadable(plugins, warn))
     recipe = builder.recipe_schema()
     return {
         "$schema": DRAFT,
@@ -64,40 +61,19 @@ def recipe_schema(
     }
 
 
-def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
-    """Return the plugins without components and recipe tables whose fields cannot be read."""
-    without_offers = attrs.evolve(plugins, offers={})
-    readable = {}
-
+def _loadable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
+    """Return the plugins without components and recipe tables that cannot be loaded."""
+    loadable = {}
     for kind in (*KINDS, TABLE):
         for name in plugins.names(kind):
             offer = plugins.find(kind, name)
-            if _is_readable(offer, without_offers, warn):
-                readable[kind, name] = [offer]
-
-    return attrs.evolve(plugins, offers=readable)
-
-
-def _is_readable(
-    offer: Offer,
-    plugins: Plugins,
-    warn: Callable[[str], object],
-) -> bool:
-    """Whether the fields of a component or a table can be read. If not, `warn` is called with the reason."""
-    try:
-        builder = _SchemaBuilder(plugins)
-        schemas = [
-            builder.table_schema(offer.load()),
-            builder.definitions,
-        ]
-        json.dumps(schemas, allow_nan=False)
-    except Exception as error:  # noqa: BLE001 - a fault of one plugin must not stop the others
-        warn(
-            f"the schema is without the {offer.kind} `{offer.name}` of `{offer.distribution}`: its fields cannot "
-            f"be read ({type(error).__name__}: {error}); import at run time what their types name"
-        )
-        return False
-    return True
+            try:
+                offer.load()
+            except PluginError as error:
+                warn(f"the schema is without the {kind} `{name}`: {error}")
+            else:
+                loadable[kind, name] = [offer]
+    return attrs.evolve(plugins, offers=loadable)
 
 
 class _SchemaBuilder:
@@ -201,22 +177,20 @@ class _SchemaBuilder:
 
     def properties(self, cls: type[Any]) -> dict[str, Schema]:
         """Return the schema of each key of a table, with the key's documentation and default."""
-        docs = field_docs(cls)
-        hints = get_type_hints(cls)
         schemas = {}
-        for key, field in _fields_by_key(cls).items():
-            schema = self.value_schema(hints[field.name])
-            add_constraints(schema, field.validator)
-
+        for key in keys_of(cls):
+            if key.is_table:
+                continue
+            schema = self.value_schema(key.type)
             annotations: Schema = {}
-            if description := inspect.cleandoc(docs.get(field.name, "")):
-                annotations["description"] = description
-            if (default := default_of(field)) not in (None, attrs.NOTHING):
-                annotations["default"] = default
+            if key.documentation:
+                annotations["description"] = key.documentation
+            if key.default not in (None, attrs.NOTHING):
+                annotations["default"] = key.default
             if annotations and "$ref" in schema:
                 # Other keywords in the same schema as a `$ref` are ignored.
                 schema = {"allOf": [schema]}
-            schemas[key] = schema | annotations
+            schemas[key.name] = schema | annotations
 
         return schemas
 
@@ -287,17 +261,6 @@ class _SchemaBuilder:
         """Store a definition and return a reference to it."""
         self.definitions[name] = schema
         return {"$ref": f"#/definitions/{name}"}
-
-
-def _fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields of a class that are keys of its table, by key."""
-    fields = {}
-    for field in attrs.fields(cls):
-        metadata = field.metadata
-        if metadata.get("skip") or metadata.get("inline") or metadata.get("spread"):
-            continue
-        fields[metadata.get("key", field.name)] = field
-    return fields
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:

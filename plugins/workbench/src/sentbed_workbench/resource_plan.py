@@ -151,7 +151,8 @@ def _stage_plan(
 ) -> StagePlan:
     """Return the plan of the stage with this index."""
     stage = recipe.stage[index]
-    texts = sampled_texts(recipe, index, encoders)
+    backbones = {name: encoder.backbone.built for name, encoder in encoders.items()}
+    texts = sampled_texts(recipe, index, backbones)
     rows = min(stage.batch_size, texts.rows or stage.batch_size)
     problems = list(texts.problems)
     if rows < stage.batch_size:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.protocols import Recipe
+from sentbed.protocols import BuiltBackbone, Recipe
 from sentbed.tools import PromptTokenizer, Sampler
-
-if TYPE_CHECKING:
-    from sentbed_workbench.resource_plan import EncoderPlan
 
 SAMPLE = 2000
 """Largest number of rows in a sample."""
@@ -34,9 +30,9 @@ class SampledTexts:
 def sampled_texts(
     recipe: Recipe,
     index: int,
-    encoders: Mapping[str, EncoderPlan],
+    backbones: Mapping[str, BuiltBackbone],
 ) -> SampledTexts:
-    """Return what is known about the texts of a stage.
+    """Return what is known about the texts of a stage. `backbones` are those of its encoders that could be built.
 
     Without data, or without a tokenizer, each text is assumed to have `max_length` tokens.
     """
@@ -66,12 +62,12 @@ def sampled_texts(
         numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data)))
         texts = data.rows(numbers.astype(np.int64).tolist())
         for column, name in towers.items():
-            if name not in encoders or encoders[name].backbone.built.tokenizer is None:
+            if name not in backbones or backbones[name].tokenizer is None:
                 problems = (
                     "texts are taken to have `max_length` tokens: a tokenizer is not here",
                 )
                 continue
-            built = encoders[name].backbone.built
+            built = backbones[name]
             longest = stage.max_length or recipe.encoders[name].max_length
             for place, prompt in enumerate(recipe.encoders[name].resolved_prompts):
                 tokenizer = built.tokenizer

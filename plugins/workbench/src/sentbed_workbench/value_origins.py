@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError, suggest
-from sentbed.protocols import MAIN_ENCODER, Component, Recipe
+from sentbed.protocols import MAIN_ENCODER, Recipe
 from sentbed.tools import (
     RESOLVED,
     TABLE,
@@ -74,61 +73,28 @@ class Explanation:
             return str(file)
         return f"{file}:{line}"
 
-    def listing(self, below: KeyPath = ()) -> Iterator[str]:
-        """Yield a line with value and origin for each path at or below `below`."""
+    def listing(self, below: str = "") -> Iterator[str]:
+        """Yield a line with value and origin for each path; with `below`, for those at or below this path.
+
+        Raises:
+            RecipeError: if the recipe has no value there.
+        """
+        lines = {}
         for path, value in self.values():
-            if path[: len(below)] == below:
-                yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
+            spelling = self.spelled(path)
+            lines[spelling] = f"{spelling} = {written(value)}   # {self.origin(path)}"
+        if not below:
+            yield from lines.values()
+            return
 
-    def details(self, path: str) -> Iterator[str]:
-        """Yield lines that explain a value or a table: value, origin, documentation.
-
-        Raises:
-            RecipeError: if the recipe has no such path.
-        """
-        keys, value, meaning = self._find(_keys(path))
-        if value is None:
-            yield f"{self.spelled(keys)} is not set   # {self.origin(keys)}"
-        else:
-            yield from self.listing(keys)
-
-        if meaning:
-            yield ""
-            for line in inspect.cleandoc(meaning).splitlines():
-                yield f"  {line}".rstrip()
-
-    def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
-        """Return a path, its value and its documentation. Names of elements are replaced by indices.
-
-        Raises:
-            RecipeError: if the recipe has no such path.
-        """
-        part: Any = self.recipe
-        path: KeyPath = ()
-        meaning = ""
-        for name in keys:
-            choices = _contents(part)
-            if not path and self._has_single_encoder:
-                encoders, _ = choices.pop("encoders")
-                choices |= _contents(encoders)
-            indices = _indices_of_names(part)
-            key = str(indices.get(name, name))
-            if key not in choices:
-                place = "the recipe"
-                if path:
-                    place = f"`{self.spelled(path)}`"
-                message = f"{place} has no `{key}`.{suggest(key, [*choices, *indices])}"
-                raise RecipeError([Problem(message, spelled((*path, key)))])
-
-            if isinstance(part, tuple):
-                path += (int(key),)
-            else:
-                path += (key,)
-            part, documented = choices[key]
-            if documented or attrs.has(type(part)):
-                meaning = documented or (inspect.getdoc(type(part)) or "")
-
-        return path, part, meaning
+        chosen = [key for key in lines if f"{key}.".startswith(f"{below}.")]
+        if not chosen:
+            message = (
+                f"the recipe has no value at `{below}`.{suggest(below, list(lines))}"
+            )
+            raise RecipeError([Problem(message)])
+        for key in chosen:
+            yield lines[key]
 
 
 def explain(
@@ -211,60 +177,3 @@ def spelled(path: Sequence[str | int]) -> str:
         else:
             parts.append(written(key))
     return ".".join(parts)
-
-
-def _keys(path: str) -> list[str]:
-    """Split a dotted path into keys, which may be quoted as in TOML."""
-    import tomli
-
-    keys = []
-    try:
-        table: Any = tomli.loads(f"{path} = 0")
-        while isinstance(table, dict):
-            ((key, table),) = table.items()
-            keys.append(key)
-    except ValueError:
-        # `tomli.TOMLDecodeError` is a `ValueError`.
-        return path.split(".")
-    return keys
-
-
-def _indices_of_names(part: Any) -> dict[str, int]:
-    """Return the index of each element of an array that has a name, by name."""
-    indices: dict[str, int] = {}
-    if isinstance(part, tuple):
-        for index, item in enumerate(part):
-            name = getattr(item, "name", None)
-            if isinstance(name, str):
-                indices[name] = index
-    return indices
-
-
-def _contents(part: Any) -> dict[str, tuple[Any, str]]:
-    """Return the value and the documentation of each key of a table, or of each index of an array."""
-    from sentbed_common import field_docs
-
-    contents: dict[str, tuple[Any, str]] = {}
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            contents[key] = (value, "")
-    elif isinstance(part, tuple):
-        for number, value in enumerate(part):
-            contents[str(number)] = (value, "")
-    elif attrs.has(type(part)):
-        docs = field_docs(type(part))
-        for field in attrs.fields(type(part)):
-            value = getattr(part, field.name)
-            if field.metadata.get("inline"):
-                contents = {**_contents(value), **contents}
-            elif field.metadata.get("spread"):
-                contents |= _contents(value)
-            elif not field.metadata.get("skip"):
-                contents[field.metadata.get("key", field.name)] = (
-                    value,
-                    docs.get(field.name, ""),
-                )
-
-        if isinstance(part, Component):
-            contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
-    return contents

@@ -38,9 +38,7 @@ class BertFamily(Family):
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a WordPiece tokenizer."""
-        return train_wordpiece(
-            context.texts(), self.parameters.vocab_size, self.parameters.lowercase
-        )
+        return train_wordpiece(context.texts(), self.parameters.vocab_size)
 
     def config(self, tokenizer: Any) -> Any:
         """Return the configuration of a BERT of the recipe's size."""

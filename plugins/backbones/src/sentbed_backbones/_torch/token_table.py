@@ -61,11 +61,10 @@ def from_saved(directory: Path) -> TokenTable:
 def from_texts(
     texts: Iterable[str],
     vocab_size: int,
-    lowercase: bool,
     width: int,
 ) -> TokenTable:
     """Return random rows for a tokenizer that is trained on texts. Raises `ModelError` if there is no text."""
-    tokenizer = train_wordpiece(texts, vocab_size, lowercase)
+    tokenizer = train_wordpiece(texts, vocab_size)
     rows = torch.randn(len(tokenizer), width)
     return TokenTable(rows, tokenizer, {"init": "random"})
 

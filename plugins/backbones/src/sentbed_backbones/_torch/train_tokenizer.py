@@ -26,18 +26,14 @@ length. WordPiece has no tokens for a longer word anyway: it is unknown as a who
 NO_TEXT = "there is no text to train a tokenizer on; give the recipe a stage or an evaluation, or name a `model`"
 
 
-def train_wordpiece(
-    texts: Iterable[str],
-    vocab_size: int,
-    lowercase: bool,
-) -> Any:
-    """Train a WordPiece tokenizer like BERT's and return it as a transformers tokenizer.
+def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Any:
+    """Train a WordPiece tokenizer like that of BERT uncased and return it as a transformers tokenizer.
 
     The same texts give the same tokenizer in every process. At most half of the vocabulary are single
     characters, the most frequent ones; a word with any other character is unknown. Of words with more than
     `LONGEST_WORD` characters, only the characters are counted.
     """
-    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
+    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
     words: Counter[str] = Counter()
     for text in texts:

@@ -13,7 +13,6 @@ About 100 short lines of StyleTransfer are in both `train` and `test`, in differ
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 import random
 from collections import Counter, defaultdict
@@ -96,34 +95,10 @@ def choose(
     """Return `count` rows, or all if there are fewer, in a pseudo-random order that depends on `seed`.
 
     A row that repeats an earlier row is chosen only if there are not enough distinct rows. Rows that are chosen
-    more than once come first, so that all their copies are in the training split. In memory are the chosen rows,
-    and a digest of every row.
+    more than once come first, so that all their copies are in the training split.
     """
-    candidates = _candidates(rows, seed)
-    chosen = heapq.nsmallest(
-        count, candidates, key=lambda entry: (entry.is_repeat, entry.order)
-    )
-    times = Counter(entry.identity for entry in chosen)
-    chosen.sort(key=lambda entry: (times[entry.identity] == 1, entry.order))
-    return [entry.row for entry in chosen]
-
-
-@attrs.frozen(eq=False)
-class _Candidate:
-    """A row that may be chosen, with digests that decide whether it is chosen, and in which place."""
-
-    row: Row
-    identity: bytes
-    """Digest of the row's content."""
-    order: bytes
-    """Digest of the row's text, by which rows are sorted: a pseudo-random order."""
-    is_repeat: bool
-    """Whether an earlier row has the same content."""
-
-
-def _candidates(rows: Iterable[Row], seed: int) -> Iterator[_Candidate]:
-    """Yield the rows that have no blank text, with their digests."""
-    seen: set[bytes] = set()
+    seen: set[str] = set()
+    candidates = []
     for row in rows:
         is_blank = not row.text.strip()
         if isinstance(row, Choice):
@@ -131,9 +106,15 @@ def _candidates(rows: Iterable[Row], seed: int) -> Iterator[_Candidate]:
         if is_blank:
             continue
 
-        identity = _digest(row.identity, seed)
-        yield _Candidate(row, identity, _digest(row.text, seed), identity in seen)
-        seen.add(identity)
+        candidates.append((row.identity in seen, _digest(row.text, seed), row))
+        seen.add(row.identity)
+
+    # Sorting keeps the order of the file where digests are equal.
+    candidates.sort(key=lambda candidate: candidate[:2])
+    chosen = candidates[:count]
+    times = Counter(row.identity for _, _, row in chosen)
+    chosen.sort(key=lambda candidate: (times[candidate[2].identity] == 1, candidate[1]))
+    return [row for _, _, row in chosen]
 
 
 def _digest(text: str, seed: int) -> bytes:

@@ -6,24 +6,25 @@ Every reader yields one row at a time, so that large sources need little memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from sentbed import DataError
 from sentbed_common import (
     csv_rows,
     decoded_lines,
-    find_columns,
     json_object,
+    require_string,
+    table_rows,
     text_lines,
 )
 
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
+from sentbed_evaluators.text_lines import class_number
 
-_EMOTIONS = 28
-_DBPEDIA_CLASSES = 14
+_EMOTIONS = tuple(map(str, range(28)))
+_DBPEDIA_CLASSES = tuple(map(str, range(1, 15)))
 
 _SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
@@ -42,70 +43,43 @@ def read_swag(path: Path) -> Iterator[Choice]:
 
     The beginning is the column `startphrase`: a sentence (`sent1`) and the first words of the next one (`sent2`).
     """
-    for line, row in _named_rows(path, ["startphrase", *_SWAG_ENDINGS, "label"]):
-        label = _whole_number(row["label"], 0, 3, "`label`", path, line)
-        endings = [row[name] for name in _SWAG_ENDINGS]
-        right = endings.pop(label)
-        yield Choice(row["startphrase"], right, tuple(endings))
+    columns = ("startphrase", *_SWAG_ENDINGS, "label")
+    for line, (start, *endings, label) in table_rows(str(path), columns):
+        right = endings.pop(class_number(label, ("0", "1", "2", "3"), path, line))
+        yield Choice(start, right, tuple(endings))
 
 
 def read_rocstories(path: Path) -> Iterator[Choice]:
     """Yield the rows of a Story Cloze Test: four sentences joined by spaces, the right and the wrong ending."""
-    names = [*_STORY_SENTENCES, *_STORY_ENDINGS, _STORY_ANSWER]
-    for line, row in _named_rows(path, names):
-        place = f"`{_STORY_ANSWER}`"
-        answer = _whole_number(row[_STORY_ANSWER], 1, 2, place, path, line)
-        endings = [row[name] for name in _STORY_ENDINGS]
-        right = endings.pop(answer - 1)
-        story = " ".join(row[name] for name in _STORY_SENTENCES)
-        yield Choice(story, right, tuple(endings))
+    columns = (*_STORY_SENTENCES, *_STORY_ENDINGS, _STORY_ANSWER)
+    for line, values in table_rows(str(path), columns):
+        *story, first, second, answer = values
+        endings = [first, second]
+        right = endings.pop(class_number(answer, ("1", "2"), path, line))
+        yield Choice(" ".join(story), right, tuple(endings))
 
 
 def read_commonsenseqa(path: Path) -> Iterator[Choice]:
     """Yield the rows of a CommonsenseQA file: a question, the right answer and the other answers."""
     for line, content in text_lines(path):
         entry = json_object(content, path, line)
-        stem, choices = _question(entry, path, line)
-        key = entry.get("answerKey")
-        if not isinstance(key, str) or key not in choices:
+        try:
+            stem = entry["question"]["stem"]
+            answers = {}
+            for choice in entry["question"]["choices"]:
+                answers[choice["label"]] = choice["text"]
+            right = answers.pop(entry["answerKey"])
+        except (KeyError, TypeError) as error:
             raise DataError(
-                f"`answerKey` is {key!r}, but one of {', '.join(sorted(choices))} was expected; "
-                f"the test file has none, take `train_rand_split.jsonl` and `dev_rand_split.jsonl`",
+                f"the line is no question of CommonsenseQA with its answer ({type(error).__name__}: {error}); "
+                "take `train_rand_split.jsonl` and `dev_rand_split.jsonl`, since the test file has no answers",
                 path,
                 line,
-            )
+            ) from error
 
-        right = choices.pop(key)
-        yield Choice(stem, right, tuple(choices.values()))
-
-
-def _question(
-    entry: Mapping[str, Any],
-    path: Path,
-    line: int,
-) -> tuple[str, dict[str, str]]:
-    """Return the question of an entry, and its answers by label."""
-    choices: dict[str, str] = {}
-    try:
-        stem = entry["question"]["stem"]
-        listed = entry["question"]["choices"]
-        for choice in listed:
-            choices[choice["label"]] = choice["text"]
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            f"the line is no question of CommonsenseQA ({type(error).__name__}: {error}): an object with "
-            f"`question.stem` and `question.choices` was expected; download the file again",
-            path,
-            line,
-        ) from error
-    texts = (stem, *choices, *choices.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise DataError(
-            "question or answers are not texts; download the file again", path, line
-        )
-    if len(choices) != len(listed):
-        raise DataError("two choices have the same label; repair the line", path, line)
-    return stem, choices
+        for text in (stem, right, *answers.values()):
+            require_string(text, "question", path, line)
+        yield Choice(stem, right, tuple(answers.values()))
 
 
 def read_styletransfer(path: Path) -> Iterator[Choice]:
@@ -138,10 +112,7 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
 
         labels = []
         for label in row[1].split(","):
-            labels.append(
-                _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line)
-            )
-
+            labels.append(class_number(label, _EMOTIONS, path, line))
         if len(labels) == 1:
             yield Labelled(row[0], labels[0])
 
@@ -155,8 +126,7 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
     """
     columns = 0
     for line, row in csv_rows(decoded_lines(path), path):
-        if not columns:
-            columns = len(row)
+        columns = columns or len(row)
         if len(row) not in (2, 3) or len(row) != columns:
             raise DataError(
                 f"the row has {len(row)} columns, but class, title and content were expected (or class and "
@@ -165,44 +135,9 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
                 line,
             )
 
-        lowest, numbering = 0, path.name
         if columns == 3:
-            lowest, numbering = 1, "native"
-
-        label = _whole_number(row[0], lowest, _DBPEDIA_CLASSES, "the class", path, line)
-        yield Labelled(row[-1], label, numbering)
-
-
-def _named_rows(
-    path: Path, names: list[str]
-) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the line number and the fields, by column, of each row of a CSV file with a header."""
-    rows = csv_rows(decoded_lines(path), path)
-    header: Sequence[str] = next(rows, (1, []))[1]
-    find_columns(names, header, path, 1)
-    for line, row in rows:
-        if len(row) != len(header):
-            raise DataError(
-                f"the row has {len(row)} columns, but the header has {len(header)}; download the file again",
-                path,
-                line,
-            )
-        yield line, dict(zip(header, row, strict=True))
-
-
-def _whole_number(
-    text: str,
-    low: int,
-    high: int,
-    what: str,
-    path: Path,
-    line: int,
-) -> int:
-    """Return a text as a number from `low` to `high`; raises `DataError`, which calls the text `what`."""
-    if text not in map(str, range(low, high + 1)):
-        raise DataError(
-            f"{what} is {text!r:.40}, but a number from {low} to {high} was expected; download the file again",
-            path,
-            line,
-        )
-    return int(text)
+            label = 1 + class_number(row[0], _DBPEDIA_CLASSES, path, line)
+            yield Labelled(row[-1], label, "native")
+        else:
+            label = class_number(row[0], ("0", *_DBPEDIA_CLASSES), path, line)
+            yield Labelled(row[-1], label, path.name)

@@ -21,7 +21,7 @@ with the files or with published numbers of rows:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -64,8 +64,8 @@ class Layout:
     """Files from which pairs are built."""
     contrast: tuple[str, ...]
     """Files from which triples are built; they are also in `pairs`."""
-    beside: Mapping[str, str] = attrs.field(factory=dict)
-    """Replacements in a file's name that give the name of a second file, which must be in the same folder."""
+    beside: tuple[str, ...] = ()
+    """Files that the reader needs beside those."""
 
 
 @attrs.frozen
@@ -92,7 +92,11 @@ SOURCES: dict[str, Source] = {
             Layout(
                 ("train.modern.nltktok", "valid.modern.nltktok", "test.modern.nltktok"),
                 ("valid.modern.nltktok", "test.modern.nltktok"),
-                {".modern.": ".original."},
+                (
+                    "train.original.nltktok",
+                    "valid.original.nltktok",
+                    "test.original.nltktok",
+                ),
             ),
         ),
         read_styletransfer,
@@ -119,7 +123,6 @@ SOURCES: dict[str, Source] = {
             Layout(
                 ("cloze_test_val*winter2018*.csv",), ("cloze_test_val*winter2018*.csv",)
             ),
-            Layout(("cloze_test_val*.csv",), ("cloze_test_val*.csv",)),
         ),
         read_rocstories,
         Sizes(2_513, 0, 629, 1_571),
@@ -198,19 +201,12 @@ def find_files(base: Path, task: str) -> SourceFiles:
 def _files_of_layout(folder: Path, layout: Layout) -> tuple[dict[str, Path], list[str]]:
     """Return the files of a layout, by the pattern or name that finds them, and the names of missing files."""
     files: dict[str, Path] = {}
-    beside: dict[str, Path] = {}
     missing = []
-    for pattern in layout.pairs:
+    for pattern in (*layout.pairs, *layout.beside):
         matching = sorted(filter(Path.is_file, folder.glob(pattern)))
-        if not matching:
+        if matching:
+            files[pattern] = matching[0]
+        else:
             missing.append(pattern)
-            continue
 
-        files[pattern] = matching[0]
-        for part, replacement in layout.beside.items():
-            name = matching[0].name.replace(part, replacement)
-            beside[name] = matching[0].with_name(name)
-            if not beside[name].is_file():
-                missing.append(name)
-
-    return files | beside, missing
+    return files, missing

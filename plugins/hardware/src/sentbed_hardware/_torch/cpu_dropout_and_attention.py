@@ -2,7 +2,7 @@
 
 PyTorch calls a slow random generator once for each element of a dropout mask. It computes attention with dropout
 in fp32, also where the precision is bf16. In bf16, the backward pass of its attention kernel takes several times
-as long as the matrix products in it. Together, this is 10 to 40 % of a training step of BERT in bf16.
+as long as the matrix products in it.
 """
 
 from __future__ import annotations

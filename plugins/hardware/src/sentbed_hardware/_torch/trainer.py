@@ -44,7 +44,6 @@ from sentbed_hardware._torch.sharding import (
 )
 from sentbed_hardware._torch.tower import (
     BatchVectors,
-    Chunk,
     MovingAverage,
     Texts,
     Tower,
@@ -307,32 +306,58 @@ class TorchTrainer(Trainer):
     def _inputs(self, columns: Columns) -> dict[str, Any]:
         """Return the loss's input for each column: the vectors of a column of texts, else its values."""
         inputs: dict[str, Any] = {}
-        columns_of_texts: dict[str, TokenIds] = {}
         for name, values in columns.items():
-            if isinstance(values, TokenIds):
-                columns_of_texts[name] = values
-            else:
+            if not isinstance(values, TokenIds):
                 inputs[name] = torch.tensor(values, device=self.placement.device)
 
         for tower in self.towers.values():
             tower.module.train()
-            texts: dict[str, TokenIds] = {}
-            keys: dict[str, TokenIds] = {}
-            for name, tokens in columns_of_texts.items():
-                if self.training.towers[name] != tower.name:
-                    continue
-                if name in self.key_columns:
-                    keys[name] = tokens
-                else:
-                    texts[name] = tokens
-
-            if texts:
-                inputs |= self._encode(tower, texts)
-            if keys:
-                inputs |= self._encode_keys(tower, keys)
+            for are_keys in (False, True):
+                texts = self._texts_of(columns, tower.name, are_keys)
+                if texts:
+                    inputs |= self._encode(tower, texts, are_keys)
 
         # The loss gets its columns in the order of the data, however many towers there are.
         return {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
+
+    def _texts_of(self, columns: Columns, tower: str, are_keys: bool) -> Texts:
+        """Return the texts that a tower encodes: those of keys, or all others."""
+        texts: dict[str, TokenIds] = {}
+        for name, tokens in columns.items():
+            if not isinstance(tokens, TokenIds):
+                continue
+            is_key = name in self.key_columns
+            if self.training.towers[name] == tower and is_key == are_keys:
+                texts[name] = tokens
+
+        return texts
+
+    def _encode(
+        self, tower: Tower, columns: Texts, are_keys: bool
+    ) -> Mapping[str, Any]:
+        """Encode the columns of a tower together, and return the vectors of each.
+
+        They get a gradient, except those of keys, which the tower's moving average encodes. If the batch exceeds
+        a micro-batch, passes are computed a second time for the gradient.
+        """
+        tokens = TokenIds.join(columns.values())
+        texts_of_a_row = len(columns)
+        rows = self.training.micro_batch
+        if rows is not None:
+            rows *= self.processes.world
+            if rows * texts_of_a_row >= len(tokens):
+                rows = None
+
+        chunks = list(
+            plan_chunks(tokens.lengths, texts_of_a_row, rows, tower.pass_cost)
+        )
+        if are_keys:
+            average = self.averages[tower.name]
+            return tower.encode_keys(average, tokens, chunks).by_column(columns)
+
+        vectors = BatchVectors(tower, tokens, chunks, recompute=rows is not None)
+        self.batch_vectors.append(vectors)
+        return vectors.by_column(columns)
 
     @contextmanager
     def _same_random_numbers(self) -> Iterator[None]:
@@ -346,37 +371,6 @@ class TorchTrainer(Trainer):
         yield
         self.loss_generators = generator_states()
         restore_generators(states_of_process)
-
-    def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
-        """Encode the columns of a tower together, and return the vectors of each. They have a gradient."""
-        tokens, chunks, recompute = self._plan_passes(tower, columns)
-
-        batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
-        self.batch_vectors.append(batch_vectors)
-        return batch_vectors.by_column(columns)
-
-    def _encode_keys(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
-        """Encode columns of keys by the tower's moving average, and return the vectors of each."""
-        tokens, chunks, _ = self._plan_passes(tower, columns)
-        average = self.averages[tower.name]
-        return tower.encode_keys(average, tokens, chunks).by_column(columns)
-
-    def _plan_passes(
-        self, tower: Tower, columns: Texts
-    ) -> tuple[TokenIds, list[Chunk], bool]:
-        """Return all texts of the columns, the texts of each pass, and whether each pass is computed twice.
-
-        If the batch exceeds a micro-batch, passes are computed a second time for the gradient.
-        """
-        tokens = TokenIds.join(columns.values())
-        texts_of_a_row = len(columns)
-        rows = self.training.micro_batch
-        if rows is not None:
-            rows *= self.processes.world
-            if rows * texts_of_a_row >= len(tokens):
-                rows = None
-        chunks = plan_chunks(tokens.lengths, texts_of_a_row, rows, tower.pass_cost)
-        return tokens, list(chunks), rows is not None
 
     def _sum_gradients(self) -> None:
         """Sum the towers' gradients over the processes, since each process has those of its own rows.

@@ -11,20 +11,24 @@ from torch.nn import functional
 from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import lengths, pairwise_cosine
 from sentbed_losses.columns import TEACHER
-from sentbed_losses.distill import Distill
 
 
 class DistillLoss(nn.Module):
     """The loss `distill`; see `sentbed_losses.distill.Distill`."""
 
-    def __init__(self, settings: Distill, width: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        distance: str,
+        projection: int | None,
+    ) -> None:
         super().__init__()
-        self.distance = settings.distance
+        self.distance = distance
         self.projection: nn.Module = nn.Identity()
         self.width = width
-        if settings.projection is not None:
-            self.width = settings.projection
-            self.projection = nn.Linear(width, self.width)
+        if projection is not None:
+            self.projection = nn.Linear(width, projection)
+            self.width = projection
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch. Raises `RunError` if student and teacher differ in width."""

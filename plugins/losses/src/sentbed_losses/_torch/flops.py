@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from sentbed.protocols import PROGRESS, LossOutput
+from sentbed.protocols import PROGRESS, Loss, LossOutput, Module
 from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts
-from sentbed_losses.flops import Flops
 
 
 class FlopsLoss(Parts):
-    """The loss `flops`; see `sentbed_losses.flops.Flops`."""
+    """The loss `flops` around `module`, the module of `loss`; see `sentbed_losses.flops.Flops`."""
 
-    def __init__(self, settings: Flops, width: int) -> None:
-        loss = settings.loss
-        super().__init__({loss.name: loss}, [loss.build(width)])
-        self.settings = settings
-        self.without_documents = {settings.query, *loss.targets}
+    def __init__(
+        self,
+        loss: Loss,
+        module: Module,
+        query: str,
+        query_weight: float,
+        document_weight: float,
+        warmup: float,
+    ) -> None:
+        super().__init__({loss.name: loss}, [module])
+        self.query = query
+        self.query_weight = query_weight
+        self.document_weight = document_weight
+        self.warmup = warmup
+        self.without_documents = {query, *loss.targets}
         """Columns whose vectors are no documents."""
 
     def forward(
@@ -28,14 +37,13 @@ class FlopsLoss(Parts):
     ) -> LossOutput:
         """Return the loss of a batch. The state is that of the inner loss."""
         inner = super().forward(inputs, state)
-        settings = self.settings
-        queries, documents = inputs[settings.query], self._documents(inputs)
+        queries, documents = inputs[self.query], self._documents(inputs)
 
         query_flops, document_flops = flops(queries), flops(documents)
-        regulariser = settings.query_weight * query_flops
-        regulariser = regulariser + settings.document_weight * document_flops
-        if settings.warmup > 0 and PROGRESS in inputs:
-            share_of_warmup = (inputs[PROGRESS] / settings.warmup).clamp(max=1.0)
+        regulariser = self.query_weight * query_flops
+        regulariser = regulariser + self.document_weight * document_flops
+        if self.warmup > 0 and PROGRESS in inputs:
+            share_of_warmup = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
             regulariser = share_of_warmup.square() * regulariser
 
         metrics = {
@@ -59,7 +67,7 @@ class FlopsLoss(Parts):
                 documents.append(vectors)
 
         if not documents:
-            return torch.zeros_like(columns[self.settings.query][:1])
+            return torch.zeros_like(columns[self.query][:1])
 
         return torch.cat(documents)
 

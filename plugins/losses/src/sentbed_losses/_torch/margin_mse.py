@@ -9,15 +9,14 @@ from torch import nn
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import SCORE
-from sentbed_losses.margin_mse import MarginMSE
 
 
 class MarginMSELoss(nn.Module):
     """The loss `margin-mse`; see `sentbed_losses.margin_mse.MarginMSE`."""
 
-    def __init__(self, settings: MarginMSE) -> None:
+    def __init__(self, similarity: str) -> None:
         super().__init__()
-        self.cosine = settings.similarity == "cosine"
+        self.cosine = similarity == "cosine"
 
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch with the columns `anchor`, `positive`, `negative` and `score`."""

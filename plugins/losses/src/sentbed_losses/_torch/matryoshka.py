@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from sentbed.protocols import LossOutput
+from sentbed.protocols import Loss, LossOutput
 from torch import Tensor
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts
 from sentbed_losses._torch.similarity import unit
-from sentbed_losses.matryoshka import Matryoshka
 
 
 class MatryoshkaLoss(Parts):
     """The loss `matryoshka`; see `sentbed_losses.matryoshka.Matryoshka`."""
 
-    def __init__(self, settings: Matryoshka) -> None:
-        loss, self.dimensions = settings.loss, settings.dimensions
-        losses = {str(size): loss for size in self.dimensions}
-        modules = [loss.build(size) for size in self.dimensions]
-        super().__init__(losses, modules, settings.weights)
+    def __init__(
+        self,
+        loss: Loss,
+        dimensions: Sequence[int],
+        weights: Sequence[float],
+    ) -> None:
+        losses = {str(size): loss for size in dimensions}
+        super().__init__(losses, [loss.build(size) for size in dimensions], weights)
+        self.dimensions = tuple(dimensions)
         self.targets = loss.targets
 
     def forward(

@@ -8,20 +8,24 @@ from torch import nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses.nli_softmax import NLISoftmax
 
 
 class NLISoftmaxLoss(nn.Module):
     """The loss `nli-softmax`; see `sentbed_losses.nli_softmax.NLISoftmax`."""
 
-    def __init__(self, settings: NLISoftmax, width: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        product: bool,
+    ) -> None:
         super().__init__()
-        self.product = settings.product
+        self.product = product
         features = 3
-        if self.product:
+        if product:
             features = 4
 
-        self.classifier = nn.Linear(features * width, len(settings.classes))
+        self.classifier = nn.Linear(features * width, classes)
 
     def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch with the columns `premise`, `hypothesis` and `label`."""

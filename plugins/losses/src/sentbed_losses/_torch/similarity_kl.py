@@ -12,18 +12,23 @@ from torch.nn import functional
 from sentbed_losses._torch.batch_columns import Columns, columns_with_teacher
 from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import TEACHER
-from sentbed_losses.similarity_kl import SimilarityKL
 
 
 class SimilarityKLLoss(nn.Module):
     """The loss `similarity-kl`; see `sentbed_losses.similarity_kl.SimilarityKL`."""
 
-    def __init__(self, settings: SimilarityKL) -> None:
+    def __init__(
+        self,
+        candidates: str,
+        temperature: float,
+        teacher_temperature: float | None,
+        similarity: str,
+    ) -> None:
         super().__init__()
-        self.by_row = settings.candidates == "row"
-        self.temperature = settings.temperature
-        self.teacher_temperature = settings.teacher_temperature or self.temperature
-        self.cosine = settings.similarity == "cosine"
+        self.by_row = candidates == "row"
+        self.temperature = temperature
+        self.teacher_temperature = teacher_temperature or temperature
+        self.cosine = similarity == "cosine"
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""

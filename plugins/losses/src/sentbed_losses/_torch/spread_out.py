@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
@@ -9,35 +11,43 @@ from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import unit
-from sentbed_losses.spread_out import SpreadOut
 
 
 class SpreadOutLoss(nn.Module):
     """The loss `spread-out`; see `sentbed_losses.spread_out.SpreadOut`."""
 
-    def __init__(self, settings: SpreadOut) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        mean_weight: float,
+        second_moment_weight: float,
+        excess: bool,
+        aggregation: str,
+    ) -> None:
         super().__init__()
-        self.settings = settings
+        self.columns = tuple(columns)
+        self.mean_weight = mean_weight
+        self.second_moment_weight = second_moment_weight
+        self.excess = excess
+        self.aggregation = aggregation
 
     def forward(self, vectors: Columns) -> LossOutput:
         """Return the loss of a batch."""
-        settings = self.settings
         means, second_moments = [], []
-        for name in settings.spread_columns:
+        for name in self.columns:
             mean, second_moment = _moments(vectors[name])
             means.append(mean)
             second_moments.append(second_moment)
 
         first, second = torch.stack(means), torch.stack(second_moments)
         spread = second
-        if settings.excess:
-            width = vectors[settings.spread_columns[0]].shape[-1]
+        if self.excess:
+            width = vectors[self.columns[0]].shape[-1]
             spread = functional.relu(second - 1 / width)
 
-        losses = settings.mean_weight * first.square()
-        losses = losses + settings.second_moment_weight * spread
+        losses = self.mean_weight * first.square() + self.second_moment_weight * spread
         loss = losses.mean()
-        if settings.aggregation == "sum":
+        if self.aggregation == "sum":
             loss = losses.sum()
 
         metrics = {

@@ -19,7 +19,6 @@ from sentbed_report.figures.lines import line_plot
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.scatter import scatter_plot
 from sentbed_report.figures.training_curves import stages_of_study, training_plots
-from sentbed_report.run_cost_recorder import KEY as RUN_COST
 from sentbed_report.study.axis_effects import axis_effects, together_with
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_row import RowKey, SummaryRow
@@ -168,8 +167,7 @@ def _costs(
     """Return the cost of each row, and the name of the cost: the one that the study names, or the first."""
     for summary in summaries:
         for place, column in enumerate(summary.columns):
-            # Every run has costs of its own, which are drawn only if the study names one.
-            is_first = column.cost and summary.evaluator != RUN_COST and not data.cost
+            is_first = column.cost and not data.cost
             if is_first or column.task == data.cost:
                 costs = {}
                 for row in summary.rows:

@@ -67,11 +67,11 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
 
 
 def measurements(data: StudyData) -> Iterator[Measurement]:
-    """Yield every score of the finished runs. In a run, each encoder's scores are followed by the costs."""
+    """Yield every score of the finished runs, encoder by encoder."""
     for cell in data.cells:
         for run in cell.runs:
             for encoder in encoder_order(score.encoder for score in run.scores):
-                for score in (*run.scores, *run.costs):
+                for score in run.scores:
                     if score.encoder == encoder:
                         yield Measurement(cell, run, score)
 

@@ -13,7 +13,6 @@ from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST, from_plain
 
-from sentbed_report.run_cost_recorder import cost_scores
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
@@ -72,7 +71,6 @@ def read_run(
             error=record.get("error") or "",
             seconds=record.get("seconds"),
             scores=scores,
-            costs=tuple(cost_scores(record, scores)),
             record=record,
             evaluations=evaluations,
         )

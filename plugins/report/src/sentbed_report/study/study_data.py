@@ -31,8 +31,6 @@ class AxisInfo:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
     """Number that each label sets in the recipe, for plots; None if any label sets no number or several."""
-    paths: tuple[str, ...] = ()
-    """Paths of the recipe that the labels set; a stage stands in a path by its name."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -56,8 +54,6 @@ class CellRun:
     the value NaN."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """Content of the run's `report.json`: `stages` has its learning curves."""
-    costs: tuple[Score, ...] = ()
-    """Costs of a finished run, as scores of its encoders; see `cost_scores`."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations that made the scores (see `read_run`); None if the run itself made all of them."""
     prompt: str = ""
@@ -84,7 +80,7 @@ class CellInfo:
     runs: tuple[CellRun, ...]
     """Runs, one per seed; in a study with `prompts`, one per prompt and seed."""
     differences: tuple[str, ...] = ()
-    """Differences from the recipe of the baseline, or of the first cell: `PATH: BEFORE -> AFTER`."""
+    """Differences from the recipe of the baseline, where the cell has no labels: `PATH: BEFORE -> AFTER`."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs with fresh seeds, if this is the chosen cell; they are in no table. See `Decide.confirm`."""
 

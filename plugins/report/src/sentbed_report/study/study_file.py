@@ -20,7 +20,6 @@ _STATE = (
     "error",
     "seconds",
     "scores",
-    "costs",
     "record",
 )
 """Fields of a run that are read from its own directory."""

@@ -34,9 +34,8 @@ class StudySettings:
     in Sentence-T5's figure 4. By default, the labels of an axis colour them."""
     cost: str = ""
     """Cost against which the report plots the other scores: a task of the evaluator `encoding-cost`, such as
-    `passes`, `tokens`, `operations` or `seconds`, or a cost of whole runs, such as `run-seconds`. By
-    default, it is the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on
-    a processor, or `bytes-per-document` of `retrieval`."""
+    `passes`, `tokens`, `operations` or `seconds`. By default, it is the first cost that each evaluator measures,
+    such as `processor-seconds` of `encoding-cost` on a processor, or `bytes-per-document` of `retrieval`."""
     decide: Decide | None = None
     """The score by which a cell is chosen. `{}` means all tasks on development data. The report names the best
     cell, its scores on test data, and the number of cells from which it was chosen."""

@@ -49,13 +49,6 @@ class Column:
         return self.task
 
     @property
-    def task_and_part(self) -> str:
-        """The task, with `part` if it is an average in which tasks are missing."""
-        if not self.part:
-            return self.task
-        return f"{self.task} ({self.part})"
-
-    @property
     def unnamed_metric(self) -> str:
         """The metric, if the heading does not name it; empty for a `mean` over several metrics."""
         if self.metric == "mean" or f"({self.metric})" in self.heading:

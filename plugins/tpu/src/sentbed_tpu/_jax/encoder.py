@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, TokenBatch
-from sentbed_hardware.engine_parts.component_output_checks import (
-    require_finite,
-)
+from sentbed_hardware.engine_parts.component_output_checks import require_finite
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
@@ -52,8 +49,8 @@ class JaxEncoder(ModuleEncoder):
                 new[name] = value
 
         self.weights |= devices.layout.put(new)
-        self._compute_vectors = devices.compiled.jit(
-            self._vectors_of, counted=True, out_shardings=devices.layout.rows
+        self._compute_vectors = jax.jit(
+            self._vectors_of, out_shardings=devices.layout.rows
         )
 
     def _vectors_of(self, weights: Arrays, batch: Batch) -> jax.Array:
@@ -80,14 +77,15 @@ class JaxEncoder(ModuleEncoder):
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch. Each batch is started before the vectors of the previous one are
         awaited."""
-        started: deque[tuple[jax.Array, TokenBatch]] = deque()
+        previous: tuple[jax.Array, int] | None = None
         for batch in batches:
-            started.append((self._start(batch), batch))
-            if len(started) > 1:
-                yield self._finish(*started.popleft())
+            started = self._start(batch), len(batch.input_ids)
+            if previous is not None:
+                yield _vectors_on_host(*previous)
+            previous = started
 
-        if started:
-            yield self._finish(*started.popleft())
+        if previous is not None:
+            yield _vectors_on_host(*previous)
 
     def _start(self, batch: TokenBatch) -> jax.Array:
         """Start to encode a batch; return the vectors of its rows and of padding, which JAX may still compute."""
@@ -100,31 +98,23 @@ class JaxEncoder(ModuleEncoder):
         pending: jax.Array = self._compute_vectors(self.weights, self.place(padded))
         return pending
 
-    def _finish(self, pending: jax.Array, batch: TokenBatch) -> NDArray[np.float32]:
-        """Wait for the vectors of a batch, check them and return them."""
-        vectors = self.devices.layout.fetch(pending)[: len(batch.input_ids)]
-        return require_finite(vectors)
-
     def place(self, batch: TokenBatch, passes: int | None = None) -> Batch:
         """Put a batch that has a mask on the devices. Each device gets its share of the rows.
 
         With `passes`, the rows are divided into as many: the arrays have the axes `(passes, rows, length)`.
         """
         layout = self.devices.layout
+        arrays = batch.input_ids, batch.attention_mask, dict(batch.keywords)
+        if passes is None:
+            whole: Batch = jax.device_put(arrays, layout.rows)
+            return whole
 
-        def placed(values: NDArray[Any]) -> jax.Array:
-            # JAX has no 64-bit integers.
-            if values.dtype == np.int64:
-                values = values.astype(np.int32)
-            if passes is None:
-                return layout.place(values, layout.rows)
+        def in_passes(values: NDArray[Any]) -> NDArray[Any]:
+            return values.reshape(passes, -1, *values.shape[1:])
 
-            of_passes = values.reshape(passes, -1, *values.shape[1:])
-            return layout.place(of_passes, layout.rows_of_passes)
-
-        assert batch.attention_mask is not None
-        keywords = {name: placed(values) for name, values in batch.keywords.items()}
-        return placed(batch.input_ids), placed(batch.attention_mask), keywords
+        divided = jax.tree.map(in_passes, arrays)
+        placed: Batch = jax.device_put(divided, layout.rows_of_passes)
+        return placed
 
     def to_host(self) -> None:
         """Copy the weights into the torch module on the host."""
@@ -132,7 +122,7 @@ class JaxEncoder(ModuleEncoder):
         tensors |= self.module.named_buffers()
         with torch.no_grad():
             for name, array in self.weights.items():
-                value = self.devices.layout.fetch(array)
+                value = np.asarray(array)
                 dtype = value.dtype
                 if dtype == jax.numpy.bfloat16:
                     # torch does not accept NumPy's bf16, and fp32 represents all of its values.
@@ -168,3 +158,9 @@ class JaxEncoder(ModuleEncoder):
         """Write the encoder's weights into `directory`; see `ModuleEncoder.save`."""
         self.to_host()
         super().save(directory)
+
+
+def _vectors_on_host(pending: jax.Array, rows: int) -> NDArray[np.float32]:
+    """Wait for the vectors of a batch, check those of its texts and return them."""
+    vectors = np.asarray(pending)[:rows]
+    return require_finite(vectors)

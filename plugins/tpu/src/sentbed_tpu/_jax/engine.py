@@ -40,17 +40,13 @@ class JaxEngine(TrainingEngine):
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the number and the seconds of compilations, and the peak memory of a device in GiB."""
-        compiled = self.devices.compiled
-        counters: dict[str, float] = {
-            "compiled_shapes": compiled.shapes,
-            "compile_seconds": compiled.seconds,
-        }
+        """Return the peak memory of a device in GiB, if JAX knows it."""
         first_device = self.devices.layout.mesh.local_devices[0]
         statistics = first_device.memory_stats() or {}
-        if "peak_bytes_in_use" in statistics:
-            counters["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
-        return counters
+        if "peak_bytes_in_use" not in statistics:
+            return {}
+
+        return {"device_memory_gib": statistics["peak_bytes_in_use"] / 2**30}
 
     def seed(self, seed: int) -> None:
         """Seed torch, which initialises weights on the host, and JAX, which draws dropout."""

@@ -10,8 +10,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sentbed_tpu._jax.compiled_functions import fitting
-
 AXIS = "data"
 
 
@@ -51,10 +49,9 @@ class Layout:
         if not self.sharded:
             return self.whole
 
-        count = self.mesh.size
         longest = None
         for axis, size in enumerate(shape):
-            divides_evenly = size >= count and size % count == 0
+            divides_evenly = size > 0 and size % self.mesh.size == 0
             if divides_evenly and (longest is None or size > shape[longest]):
                 longest = axis
 
@@ -68,34 +65,16 @@ class Layout:
         """Return weights on the devices."""
         placed = {}
         for name, value in arrays.items():
-            placed[name] = self.place(value, self.weight(np.shape(value)))
+            placed[name] = jax.device_put(value, self.weight(value.shape))
 
         return placed
 
-    def place(self, value: Any, sharding: Any) -> jax.Array:
-        """Return an array on the devices."""
-        host = np.asarray(value)
-        with fitting():
-            return jax.make_array_from_callback(
-                host.shape, sharding, lambda index: host[index]
-            )
 
-    def place_wide(self, value: Any, sharding: Any) -> jax.Array:
-        """Return an array on the devices that keeps integers of 64 bits, such as the ids of texts.
+def put_wide(value: Any, sharding: Any) -> jax.Array:
+    """Return an array on the devices that keeps integers of 64 bits, such as the ids of texts.
 
-        JAX computes with them as they are, and only makes no new ones.
-        """
-        with jax.enable_x64(True):
-            return self.place(value, sharding)
-
-    def fetch(self, array: jax.Array) -> np.ndarray[Any, Any]:
-        """Return the whole array on the host."""
-        # JAX computes asynchronously, so this may be the first line at which a lack of memory appears.
-        with fitting():
-            return np.asarray(array)
-
-    def fetch_all(
-        self, arrays: Mapping[str, jax.Array]
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        """Return each whole array on the host."""
-        return {name: self.fetch(value) for name, value in arrays.items()}
+    JAX computes with them as they are, and only makes no new ones.
+    """
+    with jax.enable_x64(True):
+        placed: jax.Array = jax.device_put(value, sharding)
+        return placed

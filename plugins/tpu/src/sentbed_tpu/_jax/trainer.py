@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from sentbed.helpers import pad
 from sentbed.protocols import Columns, Module, StepResult, TokenIds, Trainer, Training
 from sentbed_common import host_generator_states, restore_host_generators
-from sentbed_hardware.engine_parts.component_output_checks import (
-    learning_rate,
-)
+from sentbed_hardware.engine_parts.component_output_checks import learning_rate
 from sentbed_hardware.engine_parts.loss_learning_rates import rate_factors
 from sentbed_hardware.engine_parts.state_files import (
     read_state,
@@ -35,6 +33,7 @@ from sentbed_hardware.engine_parts.training_checks import (
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
+from sentbed_tpu._jax.mesh import put_wide
 from sentbed_tpu._jax.optax_optimizers import optax_form
 from sentbed_tpu._jax.pure_functions import (
     Arrays,
@@ -52,22 +51,32 @@ CLIPPING_EPSILON = 1e-6
 """Added to the norm of the gradient before dividing by it, as `torch.nn.utils.clip_grad_norm_` does."""
 
 
-@attrs.frozen
+STATIC = {"static": True}
+"""Mark of a field that a compiled step does not take as an array: a step is compiled for each of its values."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class _Texts:
     """The columns of texts of a step that an encoder encodes together."""
 
-    encoder: str
-    are_keys: bool
+    encoder: str = field(metadata=STATIC)
+    are_keys: bool = field(metadata=STATIC)
     """Whether a moving average of the weights encodes them, without gradient."""
-    sizes: tuple[tuple[str, int], ...]
+    sizes: tuple[tuple[str, int], ...] = field(metadata=STATIC)
     """Name and number of texts of each column. Rows of padding follow the last one."""
+    batch: Batch
+    """The texts on the devices, with the axes `(passes, rows, length)`."""
 
 
-class _Inputs(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class _Inputs:
     """The batch of a step on the devices."""
 
-    texts: tuple[Batch, ...]
-    """For each `_Texts`, a batch with the axes `(passes, rows, length)`."""
+    order: tuple[str, ...] = field(metadata=STATIC)
+    """Names of all columns, in the order in which the loss gets them."""
+    texts: tuple[_Texts, ...]
     values: Arrays
     """The columns of numbers and of vectors of frozen encoders."""
 
@@ -129,21 +138,20 @@ class JaxTrainer(Trainer):
         """Name of a moving average -> its decay."""
         averages = {}
         for name in self.decays:
-            averages[name] = _copies(weights)
+            averages[name] = jax.tree.map(jnp.copy, weights)
 
         state: Arrays | None = None
         if "state" in training.loss.needs:
             state = {}
             for name, initial in host_arrays(loss.initial_state()).items():
-                state[name] = layout.place_wide(initial, layout.whole)
+                state[name] = put_wide(initial, layout.whole)
 
         shapes = {name: value.shape for name, value in weights.items()}
         self.transform = optax_form(training.optimizer, shapes)
         optimizer = jax.eval_shape(self.transform.init, weights)
         shardings = jax.tree.map(lambda value: layout.weight(value.shape), optimizer)
 
-        jit = devices.compiled.jit
-        optimizer = jit(self.transform.init, out_shardings=shardings)(weights)
+        optimizer = jax.jit(self.transform.init, out_shardings=shardings)(weights)
         self.state = _State(weights, optimizer, averages, state)
 
         self.unreached: frozenset[str] | None = None
@@ -152,48 +160,36 @@ class JaxTrainer(Trainer):
         self.steps = 0
         self.key = jax.random.fold_in(key, 1)
 
-        static: dict[str, Any] = {
-            "static_argnames": ("plan", "order"),
-            "counted": True,
-        }
-        self._gradients = jit(self._loss_and_gradients, **static)
-        self._compiled_step = jit(self._step, donate_argnums=(0,), **static)
+        self._loss_and_gradients = jax.value_and_grad(self._loss_of, has_aux=True)
+        self._compiled_gradients = jax.jit(self._loss_and_gradients)
+        self._compiled_step = jax.jit(self._step, donate_argnums=(0,))
 
     def step(self, columns: Columns) -> StepResult:
         """Take a training step. If the loss or the gradient is not finite, no weight and no state changes."""
         rate = learning_rate(self.training, self.steps)
-        plan, inputs = self._place(columns)
-
+        inputs = self._place(columns)
         key = self._next_key()
-        static = {"plan": plan, "order": tuple(columns)}
         if self.unreached is None:
-            self.unreached = self._unreached_weights(inputs, key, **static)
+            self.unreached = self._unreached_weights(inputs, key)
 
         self.state, loss, norm, metrics = self._compiled_step(
-            self.state, self.fixed, inputs, key, np.float32(rate), **static
+            self.state, self.fixed, inputs, key, np.float32(rate)
         )
 
         self._give_weights()
         self.steps += 1
-        loss, norm = float(loss), float(norm)
-
         numbers = {name: float(value) for name, value in metrics.items()}
-        numbers["compiled_shapes"] = float(self.devices.compiled.shapes)
-        return StepResult(loss, rate, norm, numbers)
+        return StepResult(float(loss), rate, float(norm), numbers)
 
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return the loss of a batch, and its gradient for each parameter by name, without taking a step."""
-
-        plan, inputs = self._place(columns)
-        state, key = self.state, self._next_key()
-
-        static = {"plan": plan, "order": tuple(columns)}
-        (loss, _), gradients = self._gradients(
-            state.weights, state, self.fixed, inputs, key, **static
+        inputs = self._place(columns)
+        (loss, _), gradients = self._compiled_gradients(
+            self.state.weights, self.state, self.fixed, inputs, self._next_key()
         )
-        return float(loss), self.devices.layout.fetch_all(gradients)
+        return float(loss), jax.device_get(gradients)
 
     def swap_average(self) -> None:
         """Exchange the encoders' trained weights with their moving averages for evaluation."""
@@ -213,9 +209,8 @@ class JaxTrainer(Trainer):
         key: jax.Array = split
         return key
 
-    def _place(self, columns: Columns) -> tuple[tuple[_Texts, ...], _Inputs]:
-        """Put a batch on the devices, padded to a shape; return it with the columns that are encoded together."""
-        layout = self.devices.layout
+    def _place(self, columns: Columns) -> _Inputs:
+        """Put a batch on the devices, padded to a shape."""
         values: Arrays = {}
         together: dict[tuple[str, bool], dict[str, TokenIds]] = {}
         for column, content in columns.items():
@@ -223,21 +218,15 @@ class JaxTrainer(Trainer):
                 place = self.training.towers[column], column in self.key_columns
                 together.setdefault(place, {})[column] = content
             else:
-                values[column] = layout.place_wide(content, layout.whole)
+                values[column] = put_wide(content, self.devices.layout.whole)
 
-        plan = []
-        batches = []
+        all_texts = []
         for (name, are_keys), texts in together.items():
-            sizes = []
-            for column, tokens in texts.items():
-                sizes.append((column, len(tokens)))
+            sizes = tuple((column, len(tokens)) for column, tokens in texts.items())
+            batch = self._padded(self.encoders[name], texts)
+            all_texts.append(_Texts(name, are_keys, sizes, batch))
 
-            encoded_together = _Texts(name, are_keys, tuple(sizes))
-            plan.append(encoded_together)
-            padded = self._padded(self.encoders[name], texts)
-            batches.append(padded)
-
-        return tuple(plan), _Inputs(tuple(batches), values)
+        return _Inputs(tuple(columns), tuple(all_texts), values)
 
     def _padded(self, encoder: JaxEncoder, texts: Mapping[str, TokenIds]) -> Batch:
         """Return all texts as a batch on the devices, `(passes, rows, length)`.
@@ -268,28 +257,21 @@ class JaxTrainer(Trainer):
         fixed: Arrays,
         inputs: _Inputs,
         key: jax.Array,
-        plan: tuple[_Texts, ...],
-        order: tuple[str, ...],
     ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
-        """Return the loss, and the pair of its metrics and its next state; `order` is that of the columns."""
+        """Return the loss, and the pair of its metrics and its next state."""
         by_column = dict(inputs.values)
-        for number, texts in enumerate(plan):
+        for number, texts in enumerate(inputs.texts):
             encoding_weights = weights
             if texts.are_keys:
                 encoding_weights = state.averages[KEYS]
 
-            batch = inputs.texts[number]
             key_of_texts = jax.random.fold_in(key, number)
-            vectors = self._vectors(texts, encoding_weights, fixed, batch, key_of_texts)
-            by_column |= vectors
+            by_column |= self._vectors(texts, encoding_weights, fixed, key_of_texts)
 
-        ordered = {}
-        for name in order:
-            ordered[name] = by_column[name]
-
+        ordered = {name: by_column[name] for name in inputs.order}
         loss_weights = _part(weights, LOSS)
         loss_buffers = _part(fixed, LOSS)
-        key_of_loss = jax.random.fold_in(key, len(plan))
+        key_of_loss = jax.random.fold_in(key, len(inputs.texts))
         numbers = jax.random.key_data(key_of_loss)
         return self.loss(loss_weights, loss_buffers, ordered, state.loss, numbers)
 
@@ -298,7 +280,6 @@ class JaxTrainer(Trainer):
         texts: _Texts,
         weights: Arrays,
         fixed: Arrays,
-        batch: Batch,
         key: jax.Array,
     ) -> Arrays:
         """Return the vectors `(texts, width)` of each column."""
@@ -312,6 +293,7 @@ class JaxTrainer(Trainer):
         def encode(batch_and_key: tuple[Batch, jax.Array]) -> jax.Array:
             return function(of_encoder, *batch_and_key, mode)
 
+        batch = texts.batch
         passes = len(batch[0])
         keys = jax.random.key_data(jax.random.split(key, passes))
         if passes == 1:
@@ -333,11 +315,6 @@ class JaxTrainer(Trainer):
 
         return by_column
 
-    def _loss_and_gradients(self, *arguments: Any, **static: Any) -> Any:
-        """Return the result of `_loss_of`, and the gradients of the weights."""
-        compute = jax.value_and_grad(self._loss_of, has_aux=True)
-        return compute(*arguments, **static)
-
     def _step(
         self,
         before: _State,
@@ -345,11 +322,10 @@ class JaxTrainer(Trainer):
         inputs: _Inputs,
         key: jax.Array,
         rate: jax.Array,
-        **static: Any,
     ) -> tuple[_State, jax.Array, jax.Array, Arrays]:
         """Return the new state, the loss, the norm of the gradient, and the metrics."""
         (loss, (metrics, loss_state)), gradients = self._loss_and_gradients(
-            before.weights, before, fixed, inputs, key, **static
+            before.weights, before, fixed, inputs, key
         )
         norm = optax.tree.norm(gradients)
         scale: Any = 1.0
@@ -378,7 +354,7 @@ class JaxTrainer(Trainer):
                 averages[kind][name] = decay * old + (1 - decay) * weights[name]
 
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
-        # The loss's state keeps its integers of 64 bits; see `Layout.place_wide`.
+        # The loss's state keeps its integers of 64 bits; see `put_wide`.
         with jax.enable_x64(True):
             new = jax.tree.map(
                 lambda new, old: jnp.where(is_finite, new, old),
@@ -392,28 +368,22 @@ class JaxTrainer(Trainer):
         shardings = shardings._replace(loss=whole)
         return jax.lax.with_sharding_constraint(new, shardings), loss, norm, metrics
 
-    def _unreached_weights(
-        self, inputs: _Inputs, key: jax.Array, **static: Any
-    ) -> frozenset[str]:
+    def _unreached_weights(self, inputs: _Inputs, key: jax.Array) -> frozenset[str]:
         """Return the names of the weights on which the loss does not depend.
 
         Their gradients are zeros here. In torch they have none, and an optimiser leaves them as they are.
         """
 
         def loss(weights: Arrays) -> jax.Array:
-            return self._loss_of(
-                weights, self.state, self.fixed, inputs, key, **static
-            )[0]
+            return self._loss_of(weights, self.state, self.fixed, inputs, key)[0]
 
         weights = self.state.weights
-        traced = jax.make_jaxpr(loss)(weights)
-        program = traced.jaxpr
+        program = jax.make_jaxpr(loss)(weights)
+        _, are_used = partial_eval.dce_jaxpr(program.jaxpr, [True])
 
-        _, are_used = partial_eval.dce_jaxpr(program, [True])
-
-        names = jax.tree.leaves({name: name for name in weights})
+        # JAX sorts the leaves of a dictionary by their names.
         unused = set()
-        for name, is_used in zip(names, are_used, strict=True):
+        for name, is_used in zip(sorted(weights), are_used, strict=True):
             if not is_used:
                 unused.add(name)
 
@@ -423,7 +393,7 @@ class JaxTrainer(Trainer):
         """Write everything that determines later steps into `directory`, which is empty."""
         tensors = {}
         for name, array in self.state_by_name().items():
-            tensors[name] = torch.from_numpy(self.devices.layout.fetch(array).copy())
+            tensors[name] = torch.from_numpy(np.array(array))
 
         values = {"steps": self.steps, "random": host_generator_states()}
         write_state(directory, {**values, "tensors": tensors})
@@ -439,10 +409,9 @@ class JaxTrainer(Trainer):
         expected = self.state_by_name()
         require_same_tensors(tensors, expected, directory)
 
-        layout = self.devices.layout
         placed = []
         for name, value in expected.items():
-            placed.append(layout.place_wide(tensors[name].numpy(), value.sharding))
+            placed.append(put_wide(tensors[name].numpy(), value.sharding))
 
         structure = jax.tree.structure(self._tree())
         self.state, key = jax.tree.unflatten(structure, placed)
@@ -476,12 +445,6 @@ def _decays(training: Training) -> dict[str, float]:
         decays[EMA] = training.ema
 
     return decays
-
-
-def _copies(arrays: Arrays) -> Arrays:
-    """Return a copy of each array."""
-    copied: Arrays = jax.tree.map(jnp.copy, arrays)
-    return copied
 
 
 def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
