@@ -15,7 +15,19 @@ from typing import ClassVar
 import attrs
 import sentbed
 from sentbed.protocols import Evaluation, Score
-from toy_plugin import {base}
+from toy_plugin import {base}, Quoted
+
+
+@attrs.frozen
+class Plain(Quoted):
+    """A component without a fault, which the same recipe uses."""
+
+    name: ClassVar[str] = "plain"
+
+
+@sentbed.hookimpl
+def prompts():
+    return [Plain]
 
 
 @attrs.frozen
@@ -58,6 +70,7 @@ def call(installed_toy, distribute, put, tmp_path):
         recipe = put("r.toml", RECIPE)
         path = path.replace("pull", "0")
         command = [*arguments, str(recipe), "--set", f"{path}.use=faulty"]
+        command += ["--set", "encoder.prompt.use=plain"]
         if arguments[-1] == "run":
             command += ["--out", str(tmp_path / "run")]
         return CliRunner().invoke(main, command)
@@ -112,6 +125,22 @@ def test_an_error_in_check_is_told_with_the_components_name(body, message, call)
     assert result.exit_code == 2
     assert message in result.output
     assert "`faulty-parts`" in result.output or "stage.pull.loss" in result.output
+
+
+def test_an_error_when_parts_are_compared_is_told_with_the_components_name(
+    installed_toy, distribute, put
+):
+    name = '"plain"\n'
+    resolve = f"def resolve(self, default=None): {RAISE}"
+    source = SOURCE.format(base="Average", body="", hook="poolers")
+    source = source.replace(name, f"{name}\n    {resolve}\n")
+    distribute("faulty-parts", {"faulty_parts": source})
+    recipe = str(put("r.toml", RECIPE))
+    result = CliRunner().invoke(
+        main, ["run", recipe, "--set", "encoder.prompt.use=plain"]
+    )
+    assert result.exit_code == 1
+    assert "in the prompt `plain` of `faulty-parts` 1.0 @ " in result.output
 
 
 def test_a_traceback_is_shown_when_asked_for(call):

@@ -1035,36 +1035,6 @@ class Races(RecipeTable):
 
 
 @attrs.frozen
-class InOrder(protocols.Executor):
-    """One task after the other, in this process."""
-
-    name: ClassVar[str] = "in-order"
-
-    workers: int = attrs.field(default=1, validator=ge(1))
-
-    def run(self, start, tasks, say=print):
-        function = start(None)
-        for task in tasks:
-            yield task, function(task)
-
-
-@attrs.frozen
-class Doubled(protocols.Intervention):
-    """Twice the states that a block reads."""
-
-    name: ClassVar[str] = "doubled"
-
-    block: int = attrs.field(default=0, validator=ge(0))
-
-    @property
-    def places(self):
-        return [("block-input", self.block)]
-
-    def build(self):
-        return lambda seen: 2 * seen.states
-
-
-@attrs.frozen
 class Shared(protocols.Similarity):
     """The products of all pairs of vectors."""
 
@@ -1095,11 +1065,6 @@ class Quoted(Prompt):
 @hookimpl
 def backbones():
     return [Characters]
-
-
-@hookimpl
-def interventions():
-    return [Doubled]
 
 
 @hookimpl
@@ -1165,11 +1130,6 @@ def exporters():
 @hookimpl
 def importers():
     return [FromNumbers]
-
-
-@hookimpl
-def executors():
-    return [InOrder]
 
 
 @hookimpl

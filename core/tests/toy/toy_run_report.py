@@ -91,34 +91,6 @@ def watched_geometry(encoder, task, protocol, *places):
     )
 
 
-def watched_stage():
-    """Return a stage that watched two encoders: three lines in two planes, and a score."""
-    return attrs.evolve(
-        stage(),
-        metrics={
-            "temperature": [1 / step for step in range(1, 41)],
-            "accuracy": [math.nan] * 40,
-        },
-        watched=(
-            watched_geometry(
-                "zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)
-            ),
-            watched_geometry(
-                "en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)
-            ),
-            watched_geometry("en", "val", "wang-isola", (-0.5, 1.5), (-0.75, 1.25)),
-            Watched(
-                "en",
-                "sts",
-                (score("dev", 50.0),),
-                [0, 100],
-                [50.0, 62.5],
-                [[50.0], [62.5]],
-            ),
-        ),
-    )
-
-
 def full():
     """Return a report with every section but a search, before and after training."""
     scores = []

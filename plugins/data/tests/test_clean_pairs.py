@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from sentbed_data.delete import Delete
 from sentbed_data.mix import Mix
 from sentbed_data.nli import Nli
 from sentbed_data.pairs import Pairs
+from sentbed_data.parallel import Parallel
 
 Pair = tuple[str, str]
 
@@ -141,10 +141,10 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put):
 
 
 def test_what_the_source_left_out_is_counted_too(put):
-    source = source_of(put, [("a", "b"), ("", "c"), ("a", "b")])
-    table = CleanPairs(source=attrs.evolve(source, blank="leave-out")).open()
+    files = {"anchor": put("a", "a\n\na\n"), "positive": put("b", "b\nc\nb\n")}
+    table = CleanPairs(source=Parallel(**files, skip_empty=True)).open()
     assert table.left_out == {
-        "rows with a blank text": 1,
+        "lines with an empty side": 1,
         "pairs of an earlier row": 1,
     }
 

@@ -76,7 +76,6 @@ def test_a_cached_file_is_of_one_content_and_one_reading(table, put, cache):
         attrs.evolve(source, limit=5),
         attrs.evolve(source, anchor="sent1"),
         attrs.evolve(source, encoding="latin-1"),
-        attrs.evolve(source, blank="leave-out"),
         attrs.evolve(source, path=put("b.tsv", "sent0\tsent1\thard_neg\na\tb\tc\n")),
     ]
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import attrs
 import pytest
 from sentbed import DataError, FilePath
@@ -82,22 +80,19 @@ def test_check_reads_no_more_than_the_first_row(put):
         source.open()
 
 
-def test_rows_with_a_blank_text_can_be_left_out(put):
-    path = put("a.jsonl", '{"anchor": "a", "positive": "b"}\n' * 2)
-    with Path(path).open("a") as file:
-        file.write('{"anchor": null, "positive": "b"}\n')
-        file.write('{"anchor": "e", "positive": " "}\n')
-
-    with pytest.raises(DataError, match=r"`anchor`: found None .*a\.jsonl:3$"):
+@pytest.mark.parametrize(
+    ("anchor", "message"),
+    [
+        ("null", "found None"),
+        ('" "', "the text is empty"),
+        ("3", r"found 3 \(int\)"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_row(put, anchor, message):
+    good = '{"anchor": "a", "positive": "b"}\n'
+    path = put("a.jsonl", good + good.replace('"a"', anchor))
+    with pytest.raises(DataError, match=rf"`anchor`: {message}.*a\.jsonl:2$"):
         Pairs(path=path).open()
-
-    table = Pairs(path=path, blank="leave-out").open()
-    assert (len(table), dict(table.left_out)) == (2, {"rows with a blank text": 2})
-    with Path(path).open("a") as file:
-        file.write('{"anchor": 3, "positive": "b"}\n')
-
-    with pytest.raises(DataError, match=r"found 3 \(int\).*a\.jsonl:5$"):
-        Pairs(path=path, blank="leave-out").open()
 
 
 def test_several_files_are_read_in_order(put):

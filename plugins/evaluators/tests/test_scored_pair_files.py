@@ -6,54 +6,17 @@ import pytest
 from sentbed import DataError
 from sentbed_evaluators.scored_pair_files import PairFile, TextPairFile
 
-CONTENTS = {
-    "pairs.csv": 'score,sentence1,sentence2\n4.5,"a ""b"", c","d\ne"\n1,f,g\n',
-    "pairs.tsv": 'score\tsentence1\tsentence2\n4.5\ta "b", c\td"e\n1\tf\tg\n',
-    "pairs.jsonl": '{"score": 4.5, "sentence1": "a \\"b\\", c", "sentence2": "d\\ne"}\n'
-    '{"sentence2": "g", "sentence1": "f", "score": 1}\n',
-}
 COLUMNS = ("sentence1", "sentence2", "score")
-SECOND = {"pairs.csv": "d\ne", "pairs.tsv": 'd"e', "pairs.jsonl": "d\ne"}
 
 
-@pytest.mark.parametrize("name", CONTENTS)
-def test_each_suffix_is_read_by_its_own_quoting_rules(write, name):
-    pairs = PairFile(str(write(name, CONTENTS[name])), COLUMNS).read()
-    assert pairs.first == ('a "b", c', "f")
-    assert pairs.second == (SECOND[name], "g")
-    assert pairs.scores == (4.5, 1.0)
-
-
-@pytest.mark.parametrize("name", CONTENTS)
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing(write, name):
-    content = "\ufeff" + CONTENTS[name].replace("\n", "\r\n") + "\r\n"
-    pairs = PairFile(str(write(name, content)), COLUMNS).read()
-    assert pairs.second[1] == "g"
-    assert (pairs.first[1], pairs.scores) == ("f", (4.5, 1.0))
-
-
-def test_columns_without_header_are_positions(write):
-    path = write(
-        "sts-dev.csv",
-        'x\ty\tz\t1\t2.5\tsays "hi\tno " end\nx\ty\tz\t2\t0\ta\tb\tlicence\turl\n',
+def test_a_json_score_may_be_a_number_or_its_text(write):
+    rows = (
+        '{"score": 4.5, "sentence1": "a", "sentence2": "b"}\n'
+        '{"score": "1", "sentence1": "c", "sentence2": "d"}\n'
     )
-
-    pairs = PairFile(str(path), ("5", "6", "4"), header=False, separator="\t").read()
-    assert pairs.first == ('says "hi', "a")
-    assert pairs.second == ('no " end', "b")
-    assert pairs.scores == (2.5, 0.0)
-
-
-def test_separator_may_have_several_characters(write):
-    path = write("cnsd.txt", "id-1||一个女人。||两个|女人。||5\nid-2||a||b||0\n")
-    pairs = PairFile(str(path), ("1", "2", "3"), header=False, separator="||").read()
-    assert pairs.second[0] == "两个|女人。"
-    assert pairs.scores == (5.0, 0.0)
-
-
-def test_another_encoding_is_used_where_named(write):
-    path = write("p.tsv", "sentence1\tsentence2\tscore\ncafé\tx\t1\n".encode("latin-1"))
-    assert PairFile(str(path), COLUMNS, encoding="latin-1").read().first == ("café",)
+    pairs = PairFile(str(write("p.jsonl", rows)), COLUMNS).read()
+    assert pairs.texts == [("a", "b"), ("c", "d")]
+    assert pairs.scores == (4.5, 1.0)
 
 
 def test_texts_may_have_no_score(write):

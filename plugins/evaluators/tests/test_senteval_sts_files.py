@@ -114,12 +114,3 @@ def test_a_broken_yearly_file_is_named_with_its_line(write, tmp_path, case):
 
     with pytest.raises(DataError, match=message):
         read_task(find_files(str(tmp_path)), "STS13")
-
-
-def test_a_missing_file_is_named_with_the_tasks_that_are_there(write, tmp_path):
-    write_sts13(write, "a\tb\n", "1\n")
-    with pytest.raises(
-        DataError,
-        match=r"`STSB` needs `STS/STSBenchmark/sts-test\.csv`.*present: `STS13`$",
-    ):
-        read_task(find_files(str(tmp_path)), "STSB")

@@ -195,6 +195,22 @@ def test_a_watched_study_is_shown_once_and_reported_until_its_runs_have_ended(
     assert 'http-equiv="refresh"' not in (place / "report.html").read_text()
 
 
+def test_the_watching_of_a_study_ends_with_ctrl_c_and_the_study_does_not(
+    place, monkeypatch
+):
+    (next(place.glob("runs/*")) / "manifest.json").unlink()
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    result = CliRunner().invoke(main, ["study", "watch", str(place)])
+
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1] == "Stopped watching; the study continues."
+
+
 def test_a_study_of_several_workers_leaves_the_handler_of_sigterm_as_it_was(put, place):
     recipe = put("study.toml", TOWERS + AXES)
     before = signal.getsignal(signal.SIGTERM)

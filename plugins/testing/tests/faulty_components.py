@@ -123,13 +123,6 @@ class Said(Prompt):
     fault: str = ""
     """What is wrong with it."""
 
-    @property
-    def layers(self):
-        """The layers that are read."""
-        if self.fault == "other layers":
-            return (1,)
-        return None
-
     def resolve(self, default=None):
         """Return the template."""
         if self.fault == "a string":
@@ -213,6 +206,8 @@ class Size(Evaluator):
             value = float("nan")
         if self.fault == "by chance":
             value += random.random()
+        if self.fault == "seeds Python":
+            random.seed(0)
         protocol = {"id": "size"}
         if self.fault == "no protocol":
             protocol = {}

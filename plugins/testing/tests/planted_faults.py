@@ -107,7 +107,6 @@ SOURCES = {
 }
 PROMPTS = {
     "a string": "test_rules",
-    "other layers": "test_layers",
     "unnamed rules": "test_rules",
     "drawn rules": "test_rules",
     "rules that return no text": "test_rules",
@@ -124,6 +123,7 @@ EVALUATORS = {
     "an iterator": "test_scores",
     "one half": "test_scores",
     "by chance": "test_a_second_evaluation_gives_the_same",
+    "seeds Python": "test_a_second_evaluation_gives_the_same",
     "other items": "test_items",
     "texts of fewer items": "test_texts_of_items",
     "texts of no list": "test_texts_of_items",

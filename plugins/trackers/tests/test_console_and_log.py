@@ -167,8 +167,6 @@ def follow(tracker, info):
         if step == 2:
             tracker.validated(step, 80.125, True)
     tracker.stage_finished("nli", 80.125, 2)
-    info.facts["cache"] = {"taken": 1500, "encoded": 500}
-    tracker.run_finished(info, info.directory / "report.html")
 
 
 @pytest.fixture
@@ -193,9 +191,8 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(info, capsys, monke
     assert printed.out == ""
     shown = []
     for line in printed.err.splitlines():
-        text, comma, _ = " ".join(line.split()).partition(", 0:00:")
+        text, _, _ = " ".join(line.split()).partition(", about 0:00:")
         shown.append(text)
-        assert bool(comma) == text.startswith("nli: "), line
     assert shown == [
         f"my-run writes to {info.directory}",
         "evaluating encoder@start with sts",
@@ -208,7 +205,6 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(info, capsys, monke
         "nli: 3 of 4, loss 0.3333, validation 80.12",
         "nli: 4 of 4, loss 0.2500, validation 80.12",
         "stage nli keeps step 2, validation 80.12",
-        "1,500 of 2,000 vectors came from the cache",
     ]
 
 
@@ -340,8 +336,8 @@ def test_warnings_and_watched_scores_are_a_line_each(info, capsys):
 
 
 @pytest.mark.usefixtures("no_terminal")
-@pytest.mark.parametrize("name", ["[red]runs", "[1]", "runs[/]"])
-def test_brackets_in_names_are_shown_as_they_are(name, info, tmp_path, capsys):
+def test_brackets_in_names_are_shown_as_they_are(info, tmp_path, capsys):
+    name = "[red]runs[1][/]"
     bracketed = Run("r", tmp_path / name, info.recipe, {})
     tracker = ConsoleTracker()
     tracker.run_started(bracketed)

@@ -43,7 +43,8 @@ def _raising(
 ) -> list[tuple[KeyPath, Component]]:
     """Return the component, with its path in the recipe, whose method is innermost in a traceback.
 
-    If there is none, return all components from the package whose code is innermost.
+    If there is none, return all components of the class whose code is innermost, such as that of a module within
+    `build`; else all from the package.
     """
     candidates: list[tuple[KeyPath, Component]] = []
     for frame, _ in reversed(list(traceback.walk_tb(trace))):
@@ -59,6 +60,12 @@ def _raising(
         for path, component in candidates:
             if component is frame.f_locals.get("self"):
                 return [(path, component)]
+
+        owners = []
+        for path, component in candidates:
+            if frame.f_code.co_qualname.startswith(f"{type(component).__qualname__}."):
+                owners.append((path, component))
+        candidates = owners or candidates
     return candidates
 
 

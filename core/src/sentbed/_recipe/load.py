@@ -21,6 +21,7 @@ from sentbed._document.structuring import (
     structure,
 )
 from sentbed._recipe.checks import check, check_components
+from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.recipe import SCHEMA
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.offers import TABLE
@@ -54,7 +55,8 @@ def load_recipe(
     plugins = plugins or load_plugins()
     document = read_document(path, overrides)
     recipe = structure_recipe(document, plugins, Path(path).resolve().parent)
-    check(recipe, plugins, check_files)
+    with naming_components(recipe):
+        check(recipe, plugins, check_files)
     return recipe
 
 

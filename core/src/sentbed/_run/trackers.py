@@ -16,6 +16,7 @@ import attrs
 import pluggy
 
 from sentbed._component_names import full_name
+from sentbed._recipe.component_notes import naming_components
 from sentbed._registry.offers import failure
 from sentbed._run.context import RunContext
 from sentbed.errors import PluginError, SentbedError
@@ -31,7 +32,8 @@ def following(context: RunContext) -> Iterator[None]:
         manager.register(context.history)
         stack.callback(manager.unregister, context.history)
         for tracker in context.recipe.tracker:
-            listener = tracker.build()
+            with naming_components(context.recipe):
+                listener = tracker.build()
             name = manager.register(listener)
             stack.callback(manager.unregister, listener)
             hooks.names[name] = full_name(tracker)

@@ -15,7 +15,7 @@ class Dropout(TextSource):
     """A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).
 
     Anchor and positive are the same text, so the encoder must have dropout above 0. A `.txt` file has one
-    sentence per line, and its blank lines are skipped. In a table, `blank` says what an empty text is.
+    sentence per line, and its blank lines are skipped. In a table, an empty text is an error.
     """
 
     name: ClassVar[str] = "dropout"

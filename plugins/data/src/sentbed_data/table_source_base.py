@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 from attrs.validators import ge, min_len, optional
@@ -28,9 +27,6 @@ from sentbed_common import (
 
 from sentbed_data.known_collections import known_file, with_remedy
 from sentbed_data.streamed_table import open_streamed
-
-BLANK = "rows with a blank text"
-"""Reason for which rows are left out."""
 
 
 def as_tuple(path: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -211,11 +207,6 @@ def _is_remote(location: str) -> bool:
 class TextSource(TableSource):
     """Recipe fields of a source whose rows are texts in columns of a table."""
 
-    blank: Literal["refuse", "leave-out"] = "refuse"
-    """What to do if a text is empty, missing (null) or white space alone: refuse the file, or leave the row out.
-
-    The manifest of a run counts the rows that were left out.
-    """
     stream: bool = False
     """Whether the texts stay on disk, for data too large for memory.
 
@@ -236,38 +227,23 @@ class TextSource(TableSource):
                 paths.append(local_file(location, self.revision))
 
             reading = [self._file_columns, self.header, self.separator, self.encoding]
-            reading += [self.limit, self.blank]
-            dataset = open_streamed(paths, fields, self._texts, reading)
+            reading.append(self.limit)
+            dataset = open_streamed(paths, fields, lambda _: self._texts(), reading)
         else:
-            left_out: Counter[str] = Counter()
-            texts = columns_of_rows(self._texts(left_out), len(self._file_columns))
+            texts = columns_of_rows(self._texts(), len(self._file_columns))
             columns = {}
             for column, place in fields.items():
                 columns[column] = texts[place]
 
-            dataset = InMemoryDataset(columns, left_out)
+            dataset = InMemoryDataset(columns)
 
-        self._require_rows(len(dataset) + sum(dataset.left_out.values()))
+        self._require_rows(len(dataset))
         return dataset
 
-    def _texts(self, left_out: Counter[str]) -> Iterator[Sequence[str]]:
-        """Yield the texts of the first `limit` rows, and count those that are left out."""
-        empty = True
+    def _texts(self) -> Iterator[Sequence[str]]:
+        """Yield the texts of the first `limit` rows; raises `DataError` if one is empty or no text."""
         for location, number, values in islice(self._rows(), self.limit):
-            if self.blank == "leave-out" and any(map(_is_blank, values)):
-                left_out[BLANK] += 1
-                continue
-
             for value, column in zip(values, self._file_columns, strict=True):
                 require_text(value, str(column), location, number)
 
-            empty = False
             yield values
-
-        if empty:
-            raise DataError("all rows have a blank text; check the file", self.path)
-
-
-def _is_blank(value: object) -> bool:
-    """Whether a text is missing, empty or white space alone."""
-    return value is None or (isinstance(value, str) and not value.strip())

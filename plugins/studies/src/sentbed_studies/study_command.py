@@ -291,7 +291,11 @@ def watch(directory: str, every: int) -> None:
             is_shown = True
         if has_ended:
             return
-        time.sleep(every)
+        try:
+            time.sleep(every)
+        except KeyboardInterrupt:
+            click.echo("Stopped watching; the study continues.")
+            return
 
 
 @study.command()

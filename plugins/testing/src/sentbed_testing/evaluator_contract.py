@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from sentbed.protocols import (
     TextEncoder,
     TextTask,
 )
-from sentbed_common import item_score
+from sentbed_common import host_generator_states, item_score
 
 from sentbed_testing.component_contract import ComponentContract
 
@@ -117,10 +118,19 @@ class EvaluatorContract(ComponentContract):
         prepared: Any,
         evaluation: Evaluation,
     ) -> None:
-        """A second evaluation gives the same scores, also after a second call of `prepare`."""
+        """A second evaluation gives the same scores, also after a second call of `prepare`.
+
+        It leaves the global generators as they are: training goes on with them after a validation.
+        """
         again: Any = component.prepare()
+        # The evaluation before this one may have set them to the same seed.
+        random.random()
+        np.random.rand()
+        generators = host_generator_states()
         for second in (prepared, again):
             assert values_of(second.evaluate(HashEncoder())) == values_of(evaluation)
+
+        assert host_generator_states() == generators, "use a generator of its own"
 
     def test_items(self, evaluation: Evaluation) -> None:
         """Each score can be computed from its items."""

@@ -54,7 +54,7 @@ class PromptContract(ComponentContract):
         assert isinstance(component.for_task(task), Prompt)
 
     def test_self_contained(self, component: Prompt, resolved: ResolvedPrompt) -> None:
-        """The prompt that is saved has the same template, layers and rules."""
+        """The prompt that is saved has the same template and rules."""
         saved = component.self_contained().resolve()
         assert isinstance(saved, ResolvedPrompt)
         assert attrs.evolve(saved, rules=str) == attrs.evolve(resolved, rules=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
@@ -26,7 +26,6 @@ class ConsoleTracker:
     """Shows a run on standard error: with progress bars on a terminal, otherwise as plain lines."""
 
     def __init__(self) -> None:
-        self._console: Console | None = None
         self._progress: Progress | None = None
         """Progress of a stage, or of a part of an evaluation."""
         self._name = ""
@@ -35,24 +34,22 @@ class ConsoleTracker:
         """Text of the last validation score."""
         self._last_line = 0.0
         """Time of the last progress line."""
-        self._resumed: tuple[str, int] | None = None
-        """Name of the stage in which the run was resumed, and the number of steps that were taken before."""
+        self._steps_before = 0
+        """Number of steps that the stage in which the run was resumed had taken before."""
 
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Show the name of the run and its directory."""
-        self._resumed = None
         self._say(f"{run.name} writes to {run.directory}")
 
     @hookimpl
     def run_resumed(self, run: Run) -> None:
         """Show the name of the resumed run, the place from which it continues, and its directory."""
         position = run.facts["resumed"][-1]
-        self._resumed = None
+        self._steps_before = position["step"]
         where = "after its last stage"
         if position["stage"] < len(run.recipe.stage):
             stage = run.recipe.stage[position["stage"]].name
-            self._resumed = (stage, position["step"])
             where = f"at stage {stage} step {position['step']}"
         self._say(f"{run.name} resumed {where}, writes to {run.directory}")
 
@@ -102,7 +99,7 @@ class ConsoleTracker:
             value = score_text(score.value)
             table.add_row(score.task, score.metric, score.protocol_name, value)
             skipped |= dict.fromkeys(score.skipped)
-        self._open_console().print(table)
+        self._console.print(table)
 
         if skipped:
             self._say(
@@ -114,10 +111,8 @@ class ConsoleTracker:
         """Open the progress bar of a stage."""
         self._score = ""
         self._say(f"training stage {stage}: {total_steps} steps")
-        done = 0
-        if self._resumed is not None and self._resumed[0] == stage:
-            done = self._resumed[1]
-        self._open_bar(stage, total_steps, done)
+        self._open_bar(stage, total_steps, self._steps_before)
+        self._steps_before = 0
 
     @hookimpl
     def step_finished(
@@ -182,15 +177,6 @@ class ConsoleTracker:
                 f"stage {stage} keeps step {best_step}, validation {score_text(best_score)}"
             )
 
-    @hookimpl
-    def run_finished(self, run: Run, report: Path) -> None:
-        """Show how many vectors came from the cache."""
-        counts = run.facts.get("cache", {})
-        taken = counts.get("taken")
-        if taken:
-            total = taken + counts["encoded"]
-            self._say(f"{taken:,} of {total:,} vectors came from the cache")
-
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
         """Close the progress bar, and show where the results so far are, and how to resume the run."""
@@ -199,22 +185,16 @@ class ConsoleTracker:
         if (run.directory / STATES).is_dir():
             self._say(f"to go on: sentbed run RECIPE --resume {run.directory}")
 
-    def _open_console(self) -> Console:
-        """Return the console, which is opened at the first call."""
+    @cached_property
+    def _console(self) -> Console:
+        """The console, which is opened when it is first needed."""
         from rich.console import Console
 
-        if self._console is None:
-            self._console = Console(
-                stderr=True,
-                highlight=False,
-                soft_wrap=True,
-                markup=False,
-            )
-        return self._console
+        return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
     def _say(self, text: str) -> None:
         """Print a line."""
-        self._open_console().print(text)
+        self._console.print(text)
 
     def _open_bar(
         self,
@@ -223,27 +203,19 @@ class ConsoleTracker:
         done: int,
     ) -> None:
         """Open a progress bar in the place of another. Without a terminal, it only measures time."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich import progress
 
         self._close_bar()
-        console = self._open_console()
         self._name = name
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[live]}", markup=False),
-            console=console,
-            disable=not console.is_terminal,
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[live]}", markup=False),
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
         self._progress.add_task(name, total=total, completed=done, live="")
         self._progress.start()
@@ -266,8 +238,6 @@ class ConsoleTracker:
             line = f"{self._name}: {done} of {total}"
             if live:
                 line += f", {live}"
-            if task.elapsed is not None:
-                line += f", {timedelta(seconds=round(task.elapsed))}"
             if task.time_remaining is not None:
                 line += f", about {timedelta(seconds=round(task.time_remaining))} left"
             self._say(line)

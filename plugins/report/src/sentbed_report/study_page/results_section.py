@@ -136,9 +136,8 @@ def effects_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
 
 
 def scores_section(summaries: Sequence[Summary]) -> Section | None:
-    """Return the section with all scores in one wide table; None if there are none besides the results."""
-    columns = sum(len(summary.columns) for summary in summaries)
-    if columns < 2:
+    """Return the section with all scores in one wide table, marked by their tests; None if there are none."""
+    if not summaries:
         return None
     return Section("All scores", tables=[wide_table(summaries)], is_open=True)
 
