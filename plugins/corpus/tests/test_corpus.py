@@ -140,15 +140,9 @@ def test_a_text_is_a_line_that_ends_at_a_line_feed_and_nowhere_else(
         ("in.doc", b"a", "`PATH` has the suffix '.doc'; expected one of .*"),
         (
             "in.jsonl",
-            b'{"txt": "a"}\n',
-            "found no column `text`, expected one; .* @ PATH:1",
-        ),
-        (
-            "in.jsonl",
             b'{"text": "a"}\n{"text": null}\n',
             "column `text`: found None .* @ PATH:2",
         ),
-        ("in.txt.gz", b"no gzip", "the file is damaged or cut short .* @ PATH"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_found_before_anything_is_encoded(

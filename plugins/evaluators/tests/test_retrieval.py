@@ -84,7 +84,6 @@ def test_graded_documents_are_scored_as_by_hand(write, table_encoder):
     for score in result.scores:
         assert score.task == "toy"
         assert score.items.x == pytest.approx(expected[score.metric])
-        assert (score.items.scale, score.items.statistic) == (100, "mean")
     facts = {
         "id": "beir",
         "split": "test",

@@ -70,7 +70,11 @@ def test_what_is_at_the_place_stays(content, saved, tmp_path):
             "`--set digits`: found 'many', expected a whole number; "
             "`--set digit`: unknown key `digit`. Did you mean `digits`?",
         ),
-        ("numbers", ["digits"], "found `--set digits`, expected `--set FIELD=VALUE`"),
+        (
+            "numbers",
+            ["digits"],
+            "`--to numbers`: found the override 'digits', expected `PATH=VALUE`",
+        ),
     ],
 )
 def test_a_wrong_name_or_option_of_an_exporter_is_said(

@@ -121,11 +121,6 @@ def _component(
     Raises:
         RunError: if there is no such component, or an override is wrong.
     """
-    for text in overrides:
-        field, equals, _ = text.partition("=")
-        if not field.strip() or not equals:
-            raise RunError(f"found `--set {text}`, expected `--set FIELD=VALUE`")
-
     try:
         document = apply_overrides(Document.of({"use": name}), overrides)
         component = part_of(document, base, plugins)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sentbed import Encoder, ModelError
 from sentbed.errors import listed
@@ -17,7 +16,8 @@ README = """\
 
 A sentence encoder for [onnxruntime](https://onnxruntime.ai). `model.onnx` takes `input_ids` and
 `attention_mask`, int64 `(batch, length)`, padded on the right, and gives `sentence_embedding`, fp32
-`(batch, {width})`. {norm}{data}
+`(batch, {width})`. {norm} Where there is a file `model.onnx.data`, it has the weights and must stay
+beside the graph.
 
 ```python
 import numpy
@@ -33,7 +33,7 @@ tokens = tokenizer.encode_batch({texts}{special})
 ids, mask = ([getattr(t, key) for t in tokens] for key in ("ids", "attention_mask"))
 vectors = session.run(None, {{"input_ids": numpy.array(ids), "attention_mask": numpy.array(mask)}})[0]
 ```
-{empty}"""
+"""
 
 PROMPT = """
 
@@ -77,7 +77,6 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         prompt = ""
         truncation = f"enable_truncation({recipe.max_length})\ntokenizer.{padding}"
         texts = "texts"
-        empty = _empty(encoder)
     else:
         prompt = PROMPT.format(
             max_length=recipe.max_length,
@@ -88,7 +87,6 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         # The function `prompt` truncates the sentence. The tokenizer must not truncate its template.
         truncation = padding
         texts = "[prompt(text) for text in texts]"
-        empty = ""
 
     special = ""
     if not adds_special_tokens(encoder):
@@ -103,12 +101,10 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         title=f"`{recipe.backbone.name}`, pooler `{recipe.pooler.name}`",
         width=encoder.width,
         norm=norm,
-        data=_beside(directory),
         prompt=prompt,
         truncation=truncation,
         texts=texts,
         special=special,
-        empty=empty,
     )
     write_atomic(directory / "README.md", content)
 
@@ -116,20 +112,3 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
 def adds_special_tokens(encoder: Encoder) -> bool:
     """Return whether special tokens are put around each text; by default, the backbone `static` has none."""
     return bool(getattr(encoder.backbone.tokenizer, "special_tokens", True))
-
-
-def _beside(directory: Path) -> str:
-    """Return a sentence on the file with the weights; empty if they are in the graph's own file."""
-    if not (directory / "model.onnx.data").is_file():
-        return ""
-    return " The weights are in\n`model.onnx.data`, which must stay beside it."
-
-
-def _empty(encoder: Encoder) -> str:
-    """Return a sentence on empty texts if the tokenizer gives them no token, as GPT-2's does; otherwise empty."""
-    tokenizer: Any = encoder.backbone.tokenizer
-    backend = tokenizer.original.backend_tokenizer
-    if backend.encode("", add_special_tokens=adds_special_tokens(encoder)).ids:
-        return ""
-    token = tokenizer.encode([""], 1).ids[0]
-    return f"\nAn empty text has no token and no vector here; sentbed encodes it as the token id {token}.\n"
