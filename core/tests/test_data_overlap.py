@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from sentbed import RecipeError, run
 from sentbed._run import runner
@@ -44,6 +46,21 @@ def test_development_data_may_be_trained_on(pairs, read_by_gap, recipe_of, monke
     assert recipe_of(development, TRAINED).stage
     monkeypatch.setattr(Gap, "development_files", lambda _: [pairs])
     assert recipe_of(RECIPE, TRAINED).stage
+
+
+@pytest.mark.parametrize(("keep", "count"), [("best", 1), ("last", 0)])
+def test_choosing_weights_by_test_data_is_a_warning_in_the_report(
+    keep, count, pairs, read_by_gap, out, run_recipe
+):
+    read_by_gap(pairs)
+    validate = (
+        '{ every = 2, keep = "KEEP", with = { use = "gap", development = true } }'
+    )
+    run_recipe(RECIPE, f"stage.pull.validate={validate.replace('KEEP', keep)}")
+    warnings = json.loads((out / "report.json").read_text())["warnings"]
+    assert len(warnings) == count
+    for warning in warnings:
+        assert "pairs.tsv`, which is test data of the evaluation `gap`" in warning
 
 
 def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(

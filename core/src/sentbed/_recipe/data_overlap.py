@@ -1,4 +1,4 @@
-"""Files that a recipe trains on, and that are test data of its evaluations."""
+"""Files that a recipe trains on, or chooses weights by, and that are test data of its evaluations."""
 
 from __future__ import annotations
 
@@ -73,6 +73,25 @@ def training_on_test_data(
                 "train on other data, say in the evaluation that it is no test data (such as "
                 '`split = "train"`), or set `allow_overlap = true` in `[run]`',
             )
+
+
+def choosing_on_test_data(
+    recipe: Recipe,
+    identity: Callable[[Path], Hashable],
+) -> Iterator[str]:
+    """Yield a warning for each file of test data by whose score a stage chooses its weights."""
+    tests = _test_files(recipe, identity)
+    for stage in recipe.stage:
+        validate = stage.validate
+        if validate is None or not validate.chooses:
+            continue
+        for path in files_of(validate.evaluator):
+            if path.is_file() and identity(path) in tests:
+                evaluator, _ = tests[identity(path)]
+                yield (
+                    f"the stage `{stage.name}` chooses its weights by `{path}`, which is test data of the "
+                    f"evaluation `{evaluator}`: that score is biased upwards; validate on other data"
+                )
 
 
 def _test_files(

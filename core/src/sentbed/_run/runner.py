@@ -18,7 +18,10 @@ from sentbed._json import key_of, plain
 from sentbed._machine_resources import peak_memory
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.component_notes import naming_components
-from sentbed._recipe.data_overlap import training_on_test_data
+from sentbed._recipe.data_overlap import (
+    choosing_on_test_data,
+    training_on_test_data,
+)
 from sentbed._recipe.recipe import RESOLVED, decisive, first_stages, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -341,7 +344,8 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
 
     if context.resumed is None:
         # If the run goes on from a training state, these warnings are in its history already.
-        for warning in (*untrained_layers(context.recipe), *remarks):
+        chosen = choosing_on_test_data(context.recipe, digest)
+        for warning in (*untrained_layers(context.recipe), *remarks, *chosen):
             context.warn(warning)
 
     for stage in recipe.stage[context.first_stage :]:
