@@ -34,6 +34,17 @@ def test_chinese_loses_characters(put):
     }
 
 
+def test_seed_and_rate_are_in_the_fingerprint(put):
+    path = put("a.txt", "one two three\n")
+    sources = [
+        Delete(path=path),
+        Delete(path=path, seed=1),
+        Delete(path=path, rate=0.5),
+    ]
+
+    assert len({source.open().fingerprint for source in sources}) == 3
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.5, 1.5])
 def test_a_rate_of_nothing_or_all_is_refused(rate):
     with pytest.raises(ValueError, match="rate"):

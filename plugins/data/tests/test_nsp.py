@@ -59,12 +59,17 @@ def test_what_cannot_be_read_is_refused(put, tmp_path):
     with pytest.raises(DataError, match=r"no two sentences in a row.*short\.txt"):
         Nsp(path=put("short.txt", "one\n\ntwo\n")).open()
 
-    for path in (str(tmp_path), (latin, str(tmp_path / "none"))):
-        assert len(list(Nsp(path=path).check())) == 1
+    faults = {
+        "this is a directory": Nsp(path=str(tmp_path)),
+        "does not exist": Nsp(path=(latin, str(tmp_path / "none"))),
+        "`path` is empty": Nsp(path=()),
+        "no column `story`": Nsp(path=put("a.csv", "text\n1\n"), column="story"),
+        "remove `split`": Nsp(path=latin, split="test"),
+    }
 
-    table = put("a.csv", "text\n1\n")
-    (problem,) = Nsp(path=table, column="story").check()
-    assert "no column `story`" in problem
+    for message, source in faults.items():
+        (problem,) = source.check()
+        assert message in problem
 
 
 def test_the_books_give_a_row_for_each_line_but_the_last(real):

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from sentbed_data.crop import Crop
+
+
+def positives(source, epochs):
+    table = source.open()
+    return {table.rows([0], epoch)["positive"][0] for epoch in range(epochs)}
+
+
+def test_every_run_of_the_kept_length_can_be_the_positive(put):
+    path = put("a.txt", "one two, three  four\n")
+    assert positives(Crop(path=path, keep=0.5), 60) == {
+        "one two,",
+        "two, three",
+        "three  four",
+    }
+
+    assert positives(Crop(path=path, keep=0.75), 60) == {
+        "one two, three",
+        "two, three  four",
+    }
+
+
+def test_the_kept_share_is_rounded_and_never_nothing(put):
+    path = put("a.txt", "one two three\n")
+    assert positives(Crop(path=path, keep=0.5), 60) == {"one two", "two three"}
+    assert positives(Crop(path=path, keep=0.01), 60) == {"one", "two", "three"}
+    assert positives(Crop(path=path), 5) == {"one two three"}
+
+
+def test_chinese_is_cut_between_characters(put):
+    assert positives(Crop(path=put("a.txt", "我看书。\n"), keep=0.5), 60) == {
+        "我看",
+        "看书",
+        "书。",
+    }
+
+
+def test_seed_and_share_are_in_the_fingerprint(put):
+    path = put("a.txt", "one two three\n")
+    sources = [
+        Crop(path=path),
+        Crop(path=path, seed=1),
+        Crop(path=path, keep=0.5),
+        Crop(path=path, limit=1),
+    ]
+
+    assert len({source.open().fingerprint for source in sources}) == 3
+
+
+@pytest.mark.parametrize("keep", [0.0, 1.0, -0.5, 1.5])
+def test_a_share_of_nothing_or_all_is_refused(keep):
+    with pytest.raises(ValueError, match="keep"):
+        Crop(path="a.txt", keep=keep)
