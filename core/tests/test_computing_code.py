@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import time
 
 import pytest
+from sentbed._registry import computing_code as computing_code_module
 from sentbed._registry.computing_code import code_of_package, computing_code
 from sentbed._registry.registry import load_plugins
 
@@ -64,7 +66,7 @@ def lab(put, monkeypatch, tmp_path):
 
 
 def code_of(plugins):
-    code_of_package.cache_clear()  # as in another process
+    computing_code_module._hash_of_package.cache_clear()  # as in another process
     return computing_code([plugins.load("loss", "mine")], plugins)
 
 
@@ -92,6 +94,23 @@ def test_the_code_of_a_working_copy_has_the_hash_of_its_files(lab, put):
 def test_code_of_a_module_that_is_no_file_is_unknown():
     assert code_of_package("no_such_module") is None
     assert code_of_package("sys") is None
+
+
+def test_code_that_has_changed_since_the_process_started_is_unknown(lab, monkeypatch):
+    assert code_of_package("lab_loss") is not None
+    monkeypatch.setattr("sentbed._start_time.STARTED", time.time() - 3600)
+    assert code_of_package("lab_loss") is None
+
+
+def test_a_package_without_an_init_file_has_code_and_a_moved_file_changes_it(lab, put):
+    file = put("lab_spread/first/part.py", "X = 1\n")
+    first = code_of_package("lab_spread.first.part")
+    put("lab_spread/second/part.py", "X = 1\n")
+    file.unlink()
+    computing_code_module._hash_of_package.cache_clear()
+    moved = code_of_package("lab_spread.first.part")
+    assert None not in (first, moved)
+    assert first != moved
 
 
 def test_another_version_is_other_code(lab, put):

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
+import toy_plugin
 from click.testing import CliRunner
 from sentbed import Encoder, RunError, build_encoder
 from sentbed._cli import main as cli
@@ -345,6 +347,15 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
         assert value_of(encoder, store) == expected
 
     assert (store.taken, store.encoded) == (0, 12)
+    assert segments(store) == []
+
+
+def test_vectors_of_code_that_was_edited_meanwhile_are_not_stored(
+    encoder, store, monkeypatch
+):
+    edited = Path(toy_plugin.__file__).stat().st_mtime
+    monkeypatch.setattr("sentbed._start_time.STARTED", edited - 1)
+    value_of(encoder, store)
     assert segments(store) == []
 
 

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sentbed import _start_time
 from sentbed._document.structuring import parts_in
 from sentbed._files import sha256
 from sentbed._json import key_of
@@ -77,7 +78,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 
         code[name] = installed.version
         if _is_working_copy(installed):
-            code[name] += f" {code_of_package(_package(installed))}"
+            code[name] += f" {_hash_of_package(_package(installed))}"
         # The requirements of libraries are theirs. Core's extras are plugins, which a recipe uses or does not.
         requirements = list(_requirements(installed, with_extras=name != CORE))
         if name == CORE or CORE in requirements:
@@ -106,25 +107,47 @@ def _package(installed: Distribution) -> str:
     return installed.name.replace("-", "_")
 
 
-@cache
 def code_of_package(module: str) -> str | None:
-    """Return a hash of all files of a module's top-level package, as they are at the first call in this process.
+    """Return a hash of all files of a module's top-level package, as this process has loaded them.
 
-    If it is in no package, return the hash of its own file, or None if it has none: a class was typed in.
+    If it is in no package, return the hash of its own file. Return None if the loaded code is unknown: a class
+    was typed in, or a file has changed since this process started.
     """
-    own_file = getattr(sys.modules.get(module), "__file__", None)
-    files = [] if own_file is None else [Path(own_file)]
-    with suppress(ValueError):  # `__main__` has no specification
-        spec = find_spec(module.partition(".")[0])
-        if spec is not None and spec.has_location:
-            files = [Path(str(spec.origin))]
-            if spec.submodule_search_locations is not None:
-                files = list(files[0].parent.rglob("*"))
+    for file in _files_of_package(module).values():
+        state = file.stat()
+        if max(state.st_mtime, state.st_ctime) > _start_time.STARTED:
+            return None
+    return _hash_of_package(module)
 
-    hashes = []
-    for file in sorted(files):
-        if file.is_file() and "__pycache__" not in file.parts:
-            hashes.append((file.name, sha256(file)))
+
+@cache
+def _hash_of_package(module: str) -> str | None:
+    """Return a hash of all files of a module's package, as they are at the first call; None if it has none."""
+    hashes = {}
+    for name, file in _files_of_package(module).items():
+        hashes[name] = sha256(file)
     if not hashes:
         return None
     return key_of(hashes)
+
+
+def _files_of_package(module: str) -> dict[str, Path]:
+    """Return the files of a module's top-level package, by their paths in it; else the module's own file."""
+    spec = None
+    with suppress(ValueError):  # `__main__` has no specification
+        spec = find_spec(module.partition(".")[0])
+
+    if spec is not None and spec.submodule_search_locations is not None:
+        files = {}
+        for directory in spec.submodule_search_locations:
+            for file in sorted(Path(directory).rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    files[file.relative_to(directory).as_posix()] = file
+        return files
+
+    own_file = getattr(sys.modules.get(module), "__file__", None)
+    if spec is not None and spec.has_location:
+        own_file = spec.origin
+    if own_file is None:
+        return {}
+    return {Path(own_file).name: Path(own_file)}
