@@ -80,17 +80,20 @@ def choosing_on_test_data(
     identity: Callable[[Path], Hashable],
 ) -> Iterator[str]:
     """Yield a warning for each file of test data by whose score a stage chooses its weights."""
-    tests = _test_files(recipe, identity)
+    choosing = {}
     for stage in recipe.stage:
-        validate = stage.validate
-        if validate is None or not validate.chooses:
-            continue
-        for path in files_of(validate.evaluator):
+        if stage.validate is not None and stage.validate.chooses:
+            choosing[stage.name] = stage.validate.evaluator
+    if not choosing:
+        return
+    tests = _test_files(recipe, identity)
+    for name, evaluator in choosing.items():
+        for path in files_of(evaluator):
             if path.is_file() and identity(path) in tests:
-                evaluator, _ = tests[identity(path)]
+                tested, _ = tests[identity(path)]
                 yield (
-                    f"the stage `{stage.name}` chooses its weights by `{path}`, which is test data of the "
-                    f"evaluation `{evaluator}`: that score is biased upwards; validate on other data"
+                    f"the stage `{name}` chooses its weights by `{path}`, which is test data of the "
+                    f"evaluation `{tested}`: that score is biased upwards; validate on other data"
                 )
 
 
