@@ -6,7 +6,11 @@ from sentbed_data.crop import Crop
 
 def positives(source, epochs):
     table = source.open()
-    return {table.rows([0], epoch)["positive"][0] for epoch in range(epochs)}
+    texts = set()
+    for epoch in range(epochs):
+        texts.update(table.rows([0], epoch)["positive"])
+
+    return texts
 
 
 def test_every_run_of_the_kept_length_can_be_the_positive(put):
@@ -40,14 +44,11 @@ def test_chinese_is_cut_between_characters(put):
 
 def test_seed_and_share_are_in_the_fingerprint(put):
     path = put("a.txt", "one two three\n")
-    sources = [
-        Crop(path=path),
-        Crop(path=path, seed=1),
-        Crop(path=path, keep=0.5),
-        Crop(path=path, limit=1),
-    ]
-
-    assert len({source.open().fingerprint for source in sources}) == 3
+    fingerprint = Crop(path=path).open().fingerprint
+    assert Crop(path=path, seed=1).open().fingerprint != fingerprint
+    assert Crop(path=path, keep=0.5).open().fingerprint != fingerprint
+    # The file has one line.
+    assert Crop(path=path, limit=1).open().fingerprint == fingerprint
 
 
 @pytest.mark.parametrize("keep", [0.0, 1.0, -0.5, 1.5])
