@@ -15,13 +15,15 @@ def positives(source, epochs):
 
 def test_every_run_of_the_kept_length_can_be_the_positive(put):
     path = put("a.txt", "one two, three  four\n")
-    assert positives(Crop(path=path, keep=0.5), 60) == {
+    half = Crop(path=path, keep=0.5)
+    assert positives(half, 60) == {
         "one two,",
         "two, three",
         "three  four",
     }
 
-    assert positives(Crop(path=path, keep=0.75), 60) == {
+    most = Crop(path=path, keep=0.75)
+    assert positives(most, 60) == {
         "one two, three",
         "two, three  four",
     }
@@ -29,13 +31,19 @@ def test_every_run_of_the_kept_length_can_be_the_positive(put):
 
 def test_the_kept_share_is_rounded_and_never_nothing(put):
     path = put("a.txt", "one two three\n")
-    assert positives(Crop(path=path, keep=0.5), 60) == {"one two", "two three"}
-    assert positives(Crop(path=path, keep=0.01), 60) == {"one", "two", "three"}
-    assert positives(Crop(path=path), 5) == {"one two three"}
+    half = Crop(path=path, keep=0.5)
+    assert positives(half, 60) == {"one two", "two three"}
+
+    least = Crop(path=path, keep=0.01)
+    assert positives(least, 60) == {"one", "two", "three"}
+
+    default = Crop(path=path)
+    assert positives(default, 5) == {"one two three"}
 
 
 def test_chinese_is_cut_between_characters(put):
-    assert positives(Crop(path=put("a.txt", "我看书。\n"), keep=0.5), 60) == {
+    half = Crop(path=put("a.txt", "我看书。\n"), keep=0.5)
+    assert positives(half, 60) == {
         "我看",
         "看书",
         "书。",

@@ -57,19 +57,33 @@ def know(monkeypatch):
     """Know these collections and no others."""
 
     def patch(*collections):
-        by_name = {collection.name: collection for collection in collections}
+        by_name = {}
+        for collection in collections:
+            by_name[collection.name] = collection
+
         monkeypatch.setattr(collection_files, "collections", lambda plugins: by_name)
 
     return patch
 
 
 def data(*arguments):
-    return CliRunner().invoke(cli.main, ["data", *map(str, arguments)])
+    command = ["data"]
+    for argument in arguments:
+        command.append(str(argument))
+
+    return CliRunner().invoke(cli.main, command)
 
 
 def toy(*files, **more):
     source = "https://example.org/toy"
-    return KnownData("toy", "for tests", ("toy", "old/toy"), files, source, **more)
+    return KnownData(
+        name="toy",
+        summary="for tests",
+        places=("toy", "old/toy"),
+        files=files,
+        source=source,
+        **more,
+    )
 
 
 def write(place, name, content):
@@ -126,9 +140,13 @@ def test_only_missing_files_are_downloaded(know, server, place):
     for name in "abc":
         server.files[f"/{name}.txt"] = Served(TEXT)
         url = f"{server.url}/{name}.txt"
-        files.append(
-            KnownFile(f"{name}.txt", rows=20_000, url=url, sha256=(digest(TEXT),))
+        file = KnownFile(
+            f"{name}.txt",
+            rows=20_000,
+            url=url,
+            sha256=(digest(TEXT),),
         )
+        files.append(file)
 
     optional = KnownFile("d.txt", optional=True, url=f"{server.url}/d.txt")
     server.files["/d.txt"] = Served(b"d")
@@ -155,7 +173,8 @@ def test_only_missing_files_are_downloaded(know, server, place):
 def test_a_download_that_fails_leaves_nothing(know, server, place, served, message):
     server.files["/a.txt"] = served
     url = f"{server.url}/a.txt"
-    know(toy(KnownFile("a.txt", url=url, sha256=(digest(TEXT),))))
+    file = KnownFile("a.txt", url=url, sha256=(digest(TEXT),))
+    know(toy(file))
     result = data("get", "toy")
     assert result.exit_code == 1
     assert message in result.stderr
@@ -164,7 +183,8 @@ def test_a_download_that_fails_leaves_nothing(know, server, place, served, messa
 
 
 def test_a_wrong_file_is_left_and_named(know, server, place):
-    know(toy(KnownFile("a.txt", rows=2, url=f"{server.url}/a.txt")))
+    file = KnownFile("a.txt", rows=2, url=f"{server.url}/a.txt")
+    know(toy(file))
     write(place, "toy/a.txt", b"mine\n")
     result = data("get", "toy")
     assert result.exit_code == 1
@@ -173,8 +193,10 @@ def test_a_wrong_file_is_left_and_named(know, server, place):
 
 
 def test_an_archive_writes_nothing_outside_of_its_directory(know, server, place):
-    server.files["/all.tar.gz"] = Served(tar_of({"a": b"1", "../../outside": b"2"}))
-    know(toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/all.tar.gz"),)))
+    content = tar_of({"a": b"1", "../../outside": b"2"})
+    server.files["/all.tar.gz"] = Served(content)
+    archive = KnownArchive(f"{server.url}/all.tar.gz")
+    know(toy(KnownFile("a"), archives=(archive,)))
     refusal = data("get", "toy")
     assert "the archive cannot be unpacked" in refusal.stderr
     assert not (place / "outside").exists()
