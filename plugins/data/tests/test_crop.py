@@ -52,7 +52,8 @@ def test_chinese_is_cut_between_characters(put):
 
 def test_seed_and_share_are_in_the_fingerprint(put):
     path = put("a.txt", "one two three\n")
-    fingerprint = Crop(path=path).open().fingerprint
+    table = Crop(path=path).open()
+    fingerprint = table.fingerprint
     assert Crop(path=path, seed=1).open().fingerprint != fingerprint
     assert Crop(path=path, keep=0.5).open().fingerprint != fingerprint
     # The file has one line.

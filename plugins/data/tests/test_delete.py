@@ -42,7 +42,8 @@ def test_chinese_loses_characters(put):
 
 def test_seed_and_rate_are_in_the_fingerprint(put):
     path = put("a.txt", "one two three\n")
-    fingerprint = Delete(path=path).open().fingerprint
+    table = Delete(path=path).open()
+    fingerprint = table.fingerprint
     assert Delete(path=path, seed=1).open().fingerprint != fingerprint
     assert Delete(path=path, rate=0.5).open().fingerprint != fingerprint
 
