@@ -5,7 +5,6 @@ import sys
 import time
 
 import pytest
-from sentbed._registry import computing_code as computing_code_module
 from sentbed._registry.computing_code import code_of_package, computing_code
 from sentbed._registry.registry import load_plugins
 
@@ -66,7 +65,7 @@ def lab(put, monkeypatch, tmp_path):
 
 
 def code_of(plugins):
-    computing_code_module._hash_of_package.cache_clear()  # as in another process
+    code_of_package.cache_clear()  # as in another process
     return computing_code([plugins.load("loss", "mine")], plugins)
 
 
@@ -96,10 +95,18 @@ def test_code_of_a_module_that_is_no_file_is_unknown():
     assert code_of_package("sys") is None
 
 
-def test_code_that_has_changed_since_the_process_started_is_unknown(lab, monkeypatch):
+def test_code_that_has_changed_since_the_process_started_is_that_of_no_other_process(
+    lab, monkeypatch
+):
+    known = code_of(lab)["lab-loss"]
     assert code_of_package("lab_loss") is not None
-    monkeypatch.setattr("sentbed._start_time.STARTED", time.time() - 3600)
-    assert code_of_package("lab_loss") is None
+    edited = []
+    for hours in (2, 1):
+        monkeypatch.setattr("sentbed._start_time.STARTED", time.time() - 3600 * hours)
+        edited.append(code_of(lab)["lab-loss"])
+        assert code_of_package("lab_loss") is None
+    code_of_package.cache_clear()
+    assert len({known, *edited}) == 3
 
 
 def test_a_package_without_an_init_file_has_code_and_a_moved_file_changes_it(lab, put):
@@ -107,7 +114,7 @@ def test_a_package_without_an_init_file_has_code_and_a_moved_file_changes_it(lab
     first = code_of_package("lab_spread.first.part")
     put("lab_spread/second/part.py", "X = 1\n")
     file.unlink()
-    computing_code_module._hash_of_package.cache_clear()
+    code_of_package.cache_clear()
     moved = code_of_package("lab_spread.first.part")
     assert None not in (first, moved)
     assert first != moved

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-import toy_plugin
 from click.testing import CliRunner
 from sentbed import Encoder, RunError, build_encoder
 from sentbed._cli import main as cli
@@ -25,9 +25,11 @@ from sentbed.protocols import (
     Texts,
     Validate,
 )
+from sentbed.tools import code_of_package
 from sentbed_common import fingerprint_of
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_workbench import vector_cache as vectors
+from sentbed_workbench.plugin import vector_store
 from sentbed_workbench.vector_cache import (
     HEADER_SIZE,
     SEGMENT,
@@ -320,6 +322,42 @@ def space_of(encoder):
     return space
 
 
+POOLER = """
+import attrs
+from toy_plugin import Average
+
+@attrs.frozen
+class Edited(Average):
+    name = "edited"
+"""
+
+
+def test_code_that_is_edited_during_a_run_is_that_of_the_beginning(
+    encoder, put, recipe_of, monkeypatch, tmp_path
+):
+    put("edited_pooler/__init__.py", POOLER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pooler = importlib.import_module("edited_pooler").Edited()
+    encoder = altered(encoder, pooler=pooler)
+    recipe = attrs.evolve(recipe_of(), encoders={"encoder": encoder.recipe})
+    vector_store(SimpleNamespace(recipe=recipe), print)
+
+    put("edited_pooler/__init__.py", f"{POOLER}# edited\n")
+    during_the_run = space_of(encoder)
+    code_of_package.cache_clear()  # as in the next run
+    assert space_of(encoder) != during_the_run
+
+
+def test_vectors_of_code_that_was_edited_before_the_run_began_are_not_stored(
+    encoder, store, monkeypatch
+):
+    code_of_package.cache_clear()
+    monkeypatch.setattr("sentbed._start_time.STARTED", 0.0)
+    value_of(encoder, store)
+    code_of_package.cache_clear()
+    assert segments(store) == []
+
+
 def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder, store):
     first = value_of(encoder, store)
 
@@ -350,15 +388,6 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
     assert segments(store) == []
 
 
-def test_vectors_of_code_that_was_edited_meanwhile_are_not_stored(
-    encoder, store, monkeypatch
-):
-    edited = Path(toy_plugin.__file__).stat().st_mtime
-    monkeypatch.setattr("sentbed._start_time.STARTED", edited - 1)
-    value_of(encoder, store)
-    assert segments(store) == []
-
-
 # --- damage, full disks, size ------------------------------------------------------------------------------
 
 
@@ -373,6 +402,33 @@ def test_a_damaged_file_is_encoded_and_written_again(content, store, calls):
     assert len(calls) == 2
     np.testing.assert_array_equal(kept(store, ["a", "b"]), again)
     assert len(calls) == 2
+
+
+def test_vectors_are_read_where_their_last_use_cannot_be_noted(store, monkeypatch):
+    kept(store, ["a"])
+
+    def refuse(path):
+        raise PermissionError(1, "Operation not permitted", path)
+
+    monkeypatch.setattr(vectors.os, "utime", refuse)
+    kept(store, ["a"])
+    assert (store.taken, store.encoded) == (1, 1)
+
+
+def test_what_a_killed_writer_left_is_no_vector_and_goes_like_one(store):
+    kept(store, ["a"])
+    (path,) = segments(store)
+    left = path.with_name(f".{path.name}.0a1b2c3d.tmp")
+    left.write_bytes(path.read_bytes())
+    path.unlink()
+    os.utime(left, (1, 1))
+
+    kept(store, ["a"])
+    assert (store.taken, store.encoded) == (0, 2)
+    same_store = VectorCache(store.root, limit=2 * (HEADER_SIZE + 12))
+    kept(same_store, ["b"])
+    assert not left.exists()
+    assert len(segments(same_store)) == 2
 
 
 @pytest.mark.parametrize("fault", ["full", "a file is there"])

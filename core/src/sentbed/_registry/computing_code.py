@@ -78,7 +78,9 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 
         code[name] = installed.version
         if _is_working_copy(installed):
-            code[name] += f" {_hash_of_package(_package(installed))}"
+            # Unknown code is that of this process alone.
+            unknown = f"edited since {_start_time.STARTED}"
+            code[name] += f" {code_of_package(_package(installed)) or unknown}"
         # The requirements of libraries are theirs. Core's extras are plugins, which a recipe uses or does not.
         requirements = list(_requirements(installed, with_extras=name != CORE))
         if name == CORE or CORE in requirements:
@@ -107,24 +109,18 @@ def _package(installed: Distribution) -> str:
     return installed.name.replace("-", "_")
 
 
+@cache
 def code_of_package(module: str) -> str | None:
-    """Return a hash of all files of a module's top-level package, as this process has loaded them.
+    """Return a hash of all files of a module's top-level package, as they are at the first call in this process.
 
     If it is in no package, return the hash of its own file. Return None if the loaded code is unknown: a class
-    was typed in, or a file has changed since this process started.
+    was typed in, or a file has changed since the process started.
     """
-    for file in _files_of_package(module).values():
+    hashes = {}
+    for name, file in _files_of_package(module).items():
         state = file.stat()
         if max(state.st_mtime, state.st_ctime) > _start_time.STARTED:
             return None
-    return _hash_of_package(module)
-
-
-@cache
-def _hash_of_package(module: str) -> str | None:
-    """Return a hash of all files of a module's package, as they are at the first call; None if it has none."""
-    hashes = {}
-    for name, file in _files_of_package(module).items():
         hashes[name] = sha256(file)
     if not hashes:
         return None
