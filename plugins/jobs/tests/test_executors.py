@@ -133,7 +133,7 @@ def test_a_task_for_which_there_is_no_memory_is_tried_once_more(work):
         env={**os.environ, **full},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert "-6: 2 workers died of it" in done.stdout, done.stderr
 
