@@ -342,10 +342,10 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     if problems:
         raise RecipeError(problems)
 
-    if context.resumed is None:
-        # If the run goes on from a training state, these warnings are in its history already.
-        chosen = choosing_on_test_data(context.recipe, digest)
-        for warning in (*untrained_layers(context.recipe), *remarks, *chosen):
+    chosen = choosing_on_test_data(context.recipe, digest)
+    for warning in (*untrained_layers(context.recipe), *remarks, *chosen):
+        # A run that goes on has them in its history; that of shared stages lacks those on later evaluations.
+        if warning not in context.history.warnings:
             context.warn(warning)
 
     for stage in recipe.stage[context.first_stage :]:
