@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 import random
 import re
@@ -55,14 +54,6 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         patch.delenv("SENTBED_CACHE_GB", raising=False)
         patch.delenv("SENTBED_PLUGINS_DISABLE", raising=False)
         yield directory
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _sources_may_be_edited() -> Iterator[None]:
-    """Store vectors although source files may change while tests run: what is loaded stays as it is."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sentbed._start_time.STARTED", math.inf)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

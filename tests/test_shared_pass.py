@@ -22,6 +22,7 @@ from sentbed_studies.shared_forward_passes import (
     share_passes,
 )
 from sentbed_studies.shared_work_plan import groups
+from sentbed_workbench.vector_cache import SEGMENT
 
 RECIPE = """
 schema = 1
@@ -174,7 +175,7 @@ def saved(run):
 def kept(root):
     files = {
         str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*.vectors")
+        for path in root.rglob(f"*{SEGMENT}")
     }
     assert files
     return files

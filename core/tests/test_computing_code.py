@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-import time
 
 import pytest
 from sentbed._registry.computing_code import code_of_package, computing_code
@@ -93,20 +92,6 @@ def test_the_code_of_a_working_copy_has_the_hash_of_its_files(lab, put):
 def test_code_of_a_module_that_is_no_file_is_unknown():
     assert code_of_package("no_such_module") is None
     assert code_of_package("sys") is None
-
-
-def test_code_that_has_changed_since_the_process_started_is_that_of_no_other_process(
-    lab, monkeypatch
-):
-    known = code_of(lab)["lab-loss"]
-    assert code_of_package("lab_loss") is not None
-    edited = []
-    for hours in (2, 1):
-        monkeypatch.setattr("sentbed._start_time.STARTED", time.time() - 3600 * hours)
-        edited.append(code_of(lab)["lab-loss"])
-        assert code_of_package("lab_loss") is None
-    code_of_package.cache_clear()
-    assert len({known, *edited}) == 3
 
 
 def test_a_package_without_an_init_file_has_code_and_a_moved_file_changes_it(lab, put):

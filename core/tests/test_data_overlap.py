@@ -6,6 +6,8 @@ import json
 
 import pytest
 from sentbed import RecipeError, run
+from sentbed._recipe.data_overlap import choosing_on_test_data
+from sentbed._recipe.remarks import remarks_of
 from sentbed._run import runner
 from sentbed.tools import go_on, train_first_stages
 from toy_plugin import RECIPE, Gap
@@ -60,6 +62,26 @@ def test_choosing_weights_by_test_data_is_a_warning_in_the_report(
     assert len(warnings) == count
     for warning in warnings:
         assert "pairs.tsv`, which is test data of the evaluation `gap`" in warning
+
+
+def test_check_remarks_on_weights_chosen_by_test_data(pairs, read_by_gap, recipe_of):
+    read_by_gap(pairs)
+    validate = '{ every = 2, with = { use = "gap", development = true } }'
+    recipe = recipe_of(RECIPE, f"stage.pull.validate={validate}")
+    (remark,) = remarks_of([recipe])
+    assert remark.level == "remark"
+    assert "pairs.tsv`, which is test data of the evaluation `gap`" in remark.message
+
+
+def test_test_data_is_not_hashed_where_nothing_chooses(recipe_of, monkeypatch):
+    def files(_):
+        raise AssertionError("the files of an evaluation were asked for")
+
+    monkeypatch.setattr(Gap, "files", files)
+    start = RECIPE.index("[[stage]]")
+    evaluation = RECIPE[RECIPE.index("[[evaluate]]") :]
+    recipe = recipe_of(RECIPE[:start] + evaluation.replace('"start", ', ""))
+    assert list(choosing_on_test_data(recipe)) == []
 
 
 @pytest.mark.parametrize(("is_test_data", "count"), [(True, 1), (False, 0)])

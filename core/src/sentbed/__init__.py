@@ -5,7 +5,6 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-import sentbed._start_time  # starts before any plugin is imported
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:

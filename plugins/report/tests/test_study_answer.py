@@ -169,7 +169,12 @@ def test_while_fresh_seeds_of_the_best_cell_run_it_is_not_named(study_of):
     mean = attrs.evolve(mean, confirmation=(fresh,))
     lines = answers(attrs.evolve(data, cells=(first, mean, last)))
 
-    assert lines == {"Warnings": ["the best cell is named when all runs have ended"]}
+    assert lines == {
+        "Warnings": [
+            "1 of 10 runs running",
+            "the best cell is named when all runs have ended",
+        ]
+    }
 
 
 def test_one_cell_has_nothing_to_be_compared_with(study_of):

@@ -57,6 +57,31 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of, tmp_path):
             runs_as_study([first_run, broken])
 
 
+def test_runs_of_two_recipes_are_two_rows_on_the_terminal_and_in_files(
+    run_of, tmp_path
+):
+    runs = [
+        run_of("a1", 0.5, use="mean"),
+        run_of("a2", 0.5, seed=2, use="mean"),
+        run_of("b1", 0.8, use="first"),
+        run_of("b2", 0.8, seed=2, use="first"),
+    ]
+    out = tmp_path / "out"
+    result = invoke("compare", *runs, "--out", out)
+
+    assert result.exit_code == 0, result.output
+    *_, path = result.output.splitlines()
+    assert "a1 (baseline)" in result.output
+    assert (
+        "b1 differs from a1 in:\n  encoder.pooler.use: 'mean' -> 'first'"
+        in result.output
+    )
+    assert Path(path) == out / "report.html"
+    assert (out / "tables" / "transfer-p.tex").is_file()
+    _, first = json.loads((out / "results.json").read_text())["cells"]
+    assert [run["directory"] for run in first["runs"]] == ["../b1", "../b2"]
+
+
 @pytest.fixture
 def study_in(write_study):
     """Write a study of two cells under two seeds, the second one the baseline."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import attrs
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.runs_section import runs_section
+from sentbed_report.study_page.runs_section import runs_section, status_class
 
 
 def run(cell, seed, *warnings, status="finished", error=""):
@@ -41,3 +42,15 @@ def test_an_error_stands_once_and_opens_the_section():
     assert section.is_open
     assert text.text == "out of memory"
     assert text.title == "2 runs: mean, seed 1; mean, seed 2"
+
+
+def test_a_run_with_a_fresh_seed_that_failed_is_counted_and_says_why():
+    data = study(run("mean", 1))
+    (cell,) = data.cells
+    fresh = run("mean", 9, status="failed", error="out of memory")
+    data = attrs.evolve(data, cells=(attrs.evolve(cell, confirmation=(fresh,)),))
+    section = runs_section(data)
+    (text,) = section.texts
+    assert (text.title, text.text) == ("1 run: mean, seed 9", "out of memory")
+    assert section.summary == "1 of 2 runs finished, 1 failed"
+    assert status_class(data) == "failed"

@@ -44,6 +44,7 @@ def test_spreads_make_a_row_of_smallest_differences_and_needed_seeds():
     [
         ((), "give either DIRECTORY, or `--seed-std` and `--item-std`"),
         (("place", "--seed-std", "1"), "give either DIRECTORY, or"),
+        (("place", "--cells", "8"), "`--cells` is for `--seed-std` and `--item-std`"),
         (("--seed-std", "-1"), "-1.0 is not in the range"),
         (("--seed-std", "nan"), "`seed_std` is nan"),
         (("--seed-std", "0"), "neither seeds nor items vary"),

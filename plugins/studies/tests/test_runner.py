@@ -11,7 +11,7 @@ from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
-from toy_plugin import TOWERS
+from toy_plugin import TOWERS, Nearness
 
 AXES = """
 [study]
@@ -101,6 +101,32 @@ def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(one_c
     assert events.count("run_resumed") == 1
     report = json.loads((run / "report.json").read_text())
     assert [stage["name"] for stage in report["stages"]] == ["pairs", "tune"]
+
+
+def test_a_run_that_goes_on_from_shared_stages_has_the_remarks_on_its_evaluations(
+    put, tmp_path, monkeypatch
+):
+    prepare = Nearness.prepare
+
+    def with_remark(evaluator):
+        prepared = prepare(evaluator)
+        return attrs.evolve(prepared, remarks=("a word stands twice",))
+
+    monkeypatch.setattr(Nearness, "prepare", with_remark)
+    near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\nat = ["end"]\n'
+    study = read_study(put("study.toml", TOWERS + near + AXES))
+    run_study(study, tmp_path / "shared")
+    run_study(study, tmp_path / "alone", share=False)
+
+    for name in ("shared", "alone"):
+        for run in read_data(tmp_path / name).runs:
+            assert run.record["warnings"] == ["a word stands twice"]
+    assert "went_on_from" in run_manifest(tmp_path / "shared")
+
+
+def run_manifest(directory):
+    (path, *_) = directory.glob("runs/*/manifest.json")
+    return json.loads(path.read_text())
 
 
 # --- what stays --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, build_encoder
+from sentbed import Encoder, RunError, build_encoder
 from sentbed.protocols import (
     Evaluation,
     Head,
@@ -196,6 +196,52 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     encode_through_store(encoder, store, companions)
     assert len(segments(store)) == 1
+
+
+# --- where one pass is not enough --------------------------------------------------------------------------
+
+
+def test_a_pass_that_fails_for_several_is_made_for_one(
+    encoder,
+    companions,
+    store,
+    monkeypatch,
+):
+    def fail(*_):
+        raise RunError("a batch does not fit into memory for several encoders")
+
+    messages = []
+    store.say = messages.append
+    monkeypatch.setattr(Several, "encode", fail)
+    encode_through_store(encoder, store, companions)
+
+    assert messages == [
+        f"vectors of {len(HEADS)} encoders cannot come from one pass: a batch does not fit into memory for "
+        "several encoders"
+    ]
+    assert spaces(store) == {fingerprint_of(encoder)}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_vectors_that_are_not_finite_come_from_the_pass_of_their_own_encoder(
+    number, encoder, companions, store, monkeypatch
+):
+    encoders = [encoder, *companions.others]
+    start = sum(other.width for other in encoders[:number])
+    encode = Several.encode
+
+    def with_nan(several, batch):
+        vectors = encode(several, batch).copy()
+        vectors[0, start] = np.nan
+        return vectors
+
+    monkeypatch.setattr(Several, "encode", with_nan)
+    encode_through_store(encoder, store, companions)
+
+    expected = names(companions)
+    if number:
+        expected.remove(fingerprint_of(encoders[number]))
+    assert spaces(store) == expected
 
 
 # --- runs --------------------------------------------------------------------------------------------------

@@ -348,16 +348,6 @@ def test_code_that_is_edited_during_a_run_is_that_of_the_beginning(
     assert space_of(encoder) != during_the_run
 
 
-def test_vectors_of_code_that_was_edited_before_the_run_began_are_not_stored(
-    encoder, store, monkeypatch
-):
-    code_of_package.cache_clear()
-    monkeypatch.setattr("sentbed._start_time.STARTED", 0.0)
-    value_of(encoder, store)
-    code_of_package.cache_clear()
-    assert segments(store) == []
-
-
 def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder, store):
     first = value_of(encoder, store)
 

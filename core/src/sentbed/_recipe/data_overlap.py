@@ -77,24 +77,32 @@ def training_on_test_data(
 
 def choosing_on_test_data(
     recipe: Recipe,
-    identity: Callable[[Path], Hashable],
+    identity: Callable[[Path], Hashable] = Path.resolve,
 ) -> Iterator[str]:
-    """Yield a warning for each file of test data by whose score a stage chooses its weights."""
-    choosing = {}
+    """Yield a warning for each file of test data by whose score a stage chooses its weights.
+
+    `identity` is that of `training_on_test_data`.
+    """
+    choosing: list[tuple[str, Path]] = []
     for stage in recipe.stage:
-        if stage.validate is not None and stage.validate.chooses:
-            choosing[stage.name] = stage.validate.evaluator
+        validate = stage.validate
+        if validate is None or not validate.chooses:
+            continue
+        for path in files_of(validate.evaluator):
+            if path.is_file():
+                choosing.append((stage.name, path))
     if not choosing:
+        # The files of a large evaluation take long to hash.
         return
+
     tests = _test_files(recipe, identity)
-    for name, evaluator in choosing.items():
-        for path in files_of(evaluator):
-            if path.is_file() and identity(path) in tests:
-                tested, _ = tests[identity(path)]
-                yield (
-                    f"the stage `{name}` chooses its weights by `{path}`, which is test data of the "
-                    f"evaluation `{tested}`: that score is biased upwards; validate on other data"
-                )
+    for stage_name, path in choosing:
+        if identity(path) in tests:
+            evaluator, _ = tests[identity(path)]
+            yield (
+                f"the stage `{stage_name}` chooses its weights by `{path}`, which is test data of the "
+                f"evaluation `{evaluator}`: that score is biased upwards; validate on other data"
+            )
 
 
 def _test_files(

@@ -7,6 +7,7 @@ from itertools import chain
 
 from sentbed._document.structuring import parts_in
 from sentbed._recipe.component_notes import naming_components
+from sentbed._recipe.data_overlap import choosing_on_test_data
 from sentbed.errors import Problem, SentbedError
 from sentbed.protocols import Component, Recipe
 
@@ -19,7 +20,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> list[Problem]:
     problems: list[Problem] = []
     components: list[Component] = []
     for recipe in recipes:
-        remarks = [*untrained_layers(recipe)]
+        remarks = [*untrained_layers(recipe), *choosing_on_test_data(recipe)]
         if reason := recipe.runtime.unavailable():
             # This is not an error, since the recipe may be meant for another machine.
             remarks.append(f"not on this machine: {reason}")

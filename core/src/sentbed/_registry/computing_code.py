@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sentbed import _start_time
 from sentbed._document.structuring import parts_in
 from sentbed._files import sha256
 from sentbed._json import key_of
@@ -78,9 +77,7 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
 
         code[name] = installed.version
         if _is_working_copy(installed):
-            # Unknown code is that of this process alone.
-            unknown = f"edited since {_start_time.STARTED}"
-            code[name] += f" {code_of_package(_package(installed)) or unknown}"
+            code[name] += f" {code_of_package(_package(installed))}"
         # The requirements of libraries are theirs. Core's extras are plugins, which a recipe uses or does not.
         requirements = list(_requirements(installed, with_extras=name != CORE))
         if name == CORE or CORE in requirements:
@@ -113,14 +110,10 @@ def _package(installed: Distribution) -> str:
 def code_of_package(module: str) -> str | None:
     """Return a hash of all files of a module's top-level package, as they are at the first call in this process.
 
-    If it is in no package, return the hash of its own file. Return None if the loaded code is unknown: a class
-    was typed in, or a file has changed since the process started.
+    If it is in no package, return the hash of its own file, or None if it has none: a class was typed in.
     """
     hashes = {}
     for name, file in _files_of_package(module).items():
-        state = file.stat()
-        if max(state.st_mtime, state.st_ctime) > _start_time.STARTED:
-            return None
         hashes[name] = sha256(file)
     if not hashes:
         return None

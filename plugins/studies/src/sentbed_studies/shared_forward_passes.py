@@ -211,7 +211,9 @@ class SharedCache(VectorCache):
     ) -> NDArray[np.float32] | None:
         """Compute the vectors of all encoders on a backbone in one pass; return those of the run's encoder.
 
-        The vectors of the other encoders are stored. Return None if there is nothing to store for others.
+        The vectors of the other encoders are stored. Return None if the run's encoder must encode alone: there is
+        nothing to store for others, the pass has failed, such as for lack of memory, or a vector of the run's
+        encoder is not finite, which its own pass reports.
         """
         import numpy as np
 
@@ -226,12 +228,26 @@ class SharedCache(VectorCache):
             return None
 
         encoder = attrs.evolve(shared.encoder, placed=placed)
-        vectors: NDArray[np.float32] = encoder.encode(texts, progress=progress)
+        try:
+            vectors: NDArray[np.float32] = encoder.encode(texts, progress=progress)
+        except Exception as error:  # noqa: BLE001 - an error of another encoder is reported by its own run
+            self.say(
+                f"vectors of {len(others) + 1} encoders cannot come from one pass: {error}"
+            )
+            return None
+
         start = width = shared.encoder.width
         for space, other in others.items():
-            self.keep(space, digest, vectors[:, start : start + other.width])
+            of_other = vectors[:, start : start + other.width]
+            # A pass of several encoders is not checked. That of this one alone will be, in its run.
+            if np.isfinite(of_other).all():
+                self.keep(space, digest, of_other)
             start += other.width
-        return np.ascontiguousarray(vectors[:, :width])
+
+        of_encoder = np.ascontiguousarray(vectors[:, :width])
+        if not np.isfinite(of_encoder).all():
+            return None
+        return of_encoder
 
     def _without_vectors(
         self, shared: SharedPass, digest: str, count: int

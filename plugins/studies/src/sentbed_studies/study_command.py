@@ -406,8 +406,7 @@ def plot(
 @click.option(
     "--cells",
     type=click.IntRange(1),
-    default=1,
-    help="Number of cells compared with the baseline, with `--seed-std`.",
+    help="Number of cells compared with the baseline, by default 1; with `--seed-std` and `--item-std` only.",
 )
 def power(
     directories: tuple[str, ...],
@@ -415,7 +414,7 @@ def power(
     item_std: float | None,
     seeds: tuple[int, ...],
     difference: tuple[float, ...],
-    cells: int,
+    cells: int | None,
 ) -> None:
     """Show the smallest difference that a number of seeds can show, and how many seeds a difference needs.
 
@@ -439,6 +438,11 @@ def power(
             "give either DIRECTORY, or `--seed-std` and `--item-std`"
         )
 
+    if directories and cells is not None:
+        raise click.UsageError(
+            "`--cells` is for `--seed-std` and `--item-std`; those in DIRECTORY are counted, so leave it out"
+        )
+
     if directories:
         data = runs_as_study([*map(Path, directories)])
         comparisons = observed_comparisons(summarise(data))
@@ -449,7 +453,7 @@ def power(
             )
     else:
         spread = Spread(seed_std or 0.0, item_std or 0.0)
-        comparisons = [Comparisons.planned(spread, cells)]
+        comparisons = [Comparisons.planned(spread, cells or 1)]
         seeds = seeds or (2, 3, 5, 10)
     for each in comparisons:
         click.echo(to_text(power_table(each, seeds, difference)), nl=False)

@@ -20,7 +20,7 @@ class StudySettings:
 
     expected: Mapping[str, Published] = attrs.field(factory=dict)
     """Name of a table or figure of a paper -> its published numbers: `cells` (cell -> score -> number), and
-    optionally `tolerance`, `source`, `hardware`, `hours` and `note`."""
+    optionally `tolerance`, `source`, `hardware`, `note` and `contradicted`."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> where its numbers come from: published `scores` (key of a score -> number) with
     a `source`, or the `cell` of the study that computes them. A reference is a dashed line

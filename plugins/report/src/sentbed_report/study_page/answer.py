@@ -70,8 +70,8 @@ def main_table(summaries: Sequence[Summary]) -> Summary | None:
 
 def open_runs(data: StudyData) -> int:
     """Return the number of runs, those with fresh seeds too, that have neither finished nor failed."""
-    statuses = [run.status for run in data.runs_and_fresh_runs]
-    return sum(status not in ("finished", "failed") for status in statuses)
+    counts = status_counts(data)
+    return counts["running"] + counts["waiting"] + counts["interrupted"]
 
 
 def score_name(main: Summary) -> str:
@@ -177,7 +177,7 @@ def _warnings(
     statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):
         if statuses[status]:
-            runs = count(data.total, "run")
+            runs = count(statuses.total(), "run")
             yield f"{statuses[status]:,} of {runs} {status}", RUNS
     if open_runs(data):
         yield "the best cell is named when all runs have ended", RUNS

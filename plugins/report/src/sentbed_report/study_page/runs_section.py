@@ -15,14 +15,14 @@ from sentbed_report.tables.table import Header, Link, Row, Table
 
 
 def status_counts(data: StudyData) -> Counter[CellStatus]:
-    """Return the number of runs in each state."""
-    return Counter(run.status for run in data.runs)
+    """Return the number of runs in each state, those with fresh seeds too."""
+    return Counter(run.status for run in data.runs_and_fresh_runs)
 
 
 def status_text(data: StudyData) -> str:
     """Return the number of runs in each state as text, without a full stop."""
     counts = status_counts(data)
-    parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
+    parts = [f"{counts['finished']:,} of {count(counts.total(), 'run')} finished"]
     for status in get_args(CellStatus):
         if status != "finished" and counts[status]:
             parts.append(f"{counts[status]:,} {status}")
@@ -31,9 +31,10 @@ def status_text(data: StudyData) -> str:
 
 def status_class(data: StudyData) -> str:
     """Return the CSS class of the study's status."""
-    if status_counts(data)["failed"]:
+    counts = status_counts(data)
+    if counts["failed"]:
         return "failed"
-    if data.finished < data.total:
+    if counts["finished"] < counts.total():
         return "interrupted"
     return "finished"
 
@@ -81,7 +82,7 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
 def runs_section(data: StudyData) -> Section:
     """Return the section on the runs: states with links, errors, warnings, and cells that were left out."""
     errors = []
-    for run in data.runs:
+    for run in data.runs_and_fresh_runs:
         if run.status == "failed":
             errors.append((run.error or "no message", run))
     warnings = []
