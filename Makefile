@@ -44,7 +44,7 @@ PAPERS := tests/test_paper_recipes_from_hub.py
 test-long: test-slow test-papers test-real test-alone test-jax
 
 # More families, precisions and processes, killed studies, the documentation's code, and five times as many examples
-# of each property, whose time has no limit: `make test-slow SLOW=plugins`.
+# of each property: `make test-slow SLOW=plugins`.
 SLOW ?= tests core/tests plugins
 test-slow: $(VENV)/.dev
 	$(WORKERS) --hypothesis-profile thorough -m '(slow or hypothesis) and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)

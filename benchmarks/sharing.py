@@ -45,7 +45,6 @@ def cells(precision: str, tasks: Sequence[str] | None) -> list[Recipe]:
     common = [
         f"runtime.precision={precision}",
         "evaluate.0.skip_missing=true",
-        "report.scatters=false",
     ]
     if tasks:
         common.append(f"evaluate.0.tasks={json.dumps(tasks)}")

@@ -122,3 +122,16 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(place, result):
     assert later[0]["on clean items"]["mean"] == pytest.approx(
         rows[0]["on clean items"], abs=0.01
     )
+
+
+def test_a_command_without_training_texts_is_refused_and_calls_nothing_clean(
+    place, tmp_path
+):
+    recipe = write(place, "")
+    document, _, _ = recipe.read_text("utf-8").partition("[[stage]]")
+    evaluation = '[[evaluate]]\nuse = "sts"\npath = "pairs.tsv"\n'
+    recipe.write_text(f"{document}{evaluation}")
+    run = sentbed.run(sentbed.load_recipe(recipe), tmp_path / "untrained")
+    ended = CliRunner().invoke(main, ["overlap", "--json", str(run.directory)])
+    assert ended.exit_code != 0
+    assert "there are no training texts to search" in ended.output

@@ -11,9 +11,11 @@ from blocks import ROOT, blocks
 from click.testing import CliRunner
 from sentbed import Encoder, RecipeError
 from sentbed._cli.main import main
+from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
     EncoderRecipe,
+    Pooler,
 )
 from sentbed.tools import load_plugins, load_recipe, runs_code
 
@@ -217,3 +219,25 @@ def test_the_needs_of_a_pooler_are_seen_within_one_that_hides_them(distribute, r
     (problem,) = error.value.problems
 
     assert problem.path == "encoder.pooler.inner"
+
+
+@attrs.frozen
+class Clipped(Pooler):
+    """A pooler around another; its module is not built here."""
+
+    name: ClassVar[str] = "clipped"
+
+    inner: Pooler
+
+    def build(self, width):
+        raise NotImplementedError
+
+
+def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it():
+    plugins = load_plugins()
+    changing = plugins.load("pooler", "cls-mlp")(mlp_only_train=True)
+    plain = plugins.load("pooler", "mean")()
+
+    assert name_at_test(changing) == "first"
+    assert name_at_test(Clipped(plain)) == "clipped"
+    assert name_at_test(Clipped(Clipped(changing))) == "clipped of clipped of first"

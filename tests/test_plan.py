@@ -26,6 +26,7 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_workbench import planned_device
+from sentbed_workbench._torch import fake_modules
 from sentbed_workbench._torch.fake_modules import (
     DTYPES,
     backbone_cost,
@@ -508,6 +509,23 @@ def test_what_cannot_be_counted_leaves_the_rest():
     stage = recipe_plan.stages[0]
     assert stage.steps == 6
     assert stage.memory == {}
+
+
+@pytest.mark.parametrize("stages", [1, 0])
+def test_a_pass_that_cannot_be_counted_leaves_the_rest(stages, monkeypatch):
+    def fail(*_):
+        raise NotImplementedError("no such kernel for fake tensors")
+
+    monkeypatch.setattr(fake_modules, "backbone_cost", fail)
+    recipe = strangers()
+    recipe = attrs.evolve(recipe, stage=recipe.stage[:stages])
+    recipe_plan = plan(recipe)
+    assert recipe_plan.encoders["encoder"].parameters > 0
+    problems = recipe_plan.problems
+    if stages:
+        assert recipe_plan.stages[0].steps == 6
+        problems = recipe_plan.stages[0].problems
+    assert "no such kernel" in problems[-1]
 
 
 def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path):

@@ -39,6 +39,7 @@ def refused_setting(setting):
         ("SoftmaxLoss", "nli-softmax"),
         ("MatryoshkaLoss", "matryoshka"),
         ("MarginMSELoss", "margin-mse"),
+        ("CachedGISTEmbedLoss", "gist"),
         ("MSELoss", "distill"),
         ("DistillKLDivLoss", "similarity-kl"),
         ("SpladeLoss", "flops"),

@@ -109,6 +109,7 @@ def test_an_error_in_a_run_is_told_with_the_components_name_and_line(hook, body,
     ("body", "message"),
     [
         (f"def check(self): {RAISE}", "; in the loss `faulty` of `faulty-parts`"),
+        (f"def remarks(self): {RAISE}", "; in the loss `faulty` of `faulty-parts`"),
         (
             f"def misfits(self, place): {RAISE}",
             "; in the loss `faulty` of `faulty-parts`",

@@ -94,6 +94,17 @@ def test_code_of_a_module_that_is_no_file_is_unknown():
     assert code_of_package("sys") is None
 
 
+def test_a_package_without_an_init_file_has_code_and_a_moved_file_changes_it(lab, put):
+    file = put("lab_spread/first/part.py", "X = 1\n")
+    first = code_of_package("lab_spread.first.part")
+    put("lab_spread/second/part.py", "X = 1\n")
+    file.unlink()
+    code_of_package.cache_clear()
+    moved = code_of_package("lab_spread.first.part")
+    assert None not in (first, moved)
+    assert first != moved
+
+
 def test_another_version_is_other_code(lab, put):
     before = code_of(lab)
     put("lab_numbers-1.0.dist-info/METADATA", metadata("lab-numbers", "2.0"))

@@ -9,9 +9,11 @@ from sentbed import RecipeError, run
 from sentbed._recipe.data_overlap import choosing_on_test_data
 from sentbed._recipe.remarks import remarks_of
 from sentbed._run import runner
+from sentbed.tools import go_on, train_first_stages
 from toy_plugin import RECIPE, Gap
 
 TRAINED = 'stage.pull.data={ use = "table", path = "pairs.tsv" }'
+CHOOSING = '{ every = 2, keep = "best", with = { use = "gap", development = true } }'
 PAIRS = "anchor\tpositive\nabc\tnop\nbcd\topq\n"
 
 
@@ -55,10 +57,7 @@ def test_choosing_weights_by_test_data_is_a_warning_in_the_report(
     keep, count, pairs, read_by_gap, out, run_recipe
 ):
     read_by_gap(pairs)
-    validate = (
-        '{ every = 2, keep = "KEEP", with = { use = "gap", development = true } }'
-    )
-    run_recipe(RECIPE, f"stage.pull.validate={validate.replace('KEEP', keep)}")
+    run_recipe(RECIPE, f"stage.pull.validate={CHOOSING.replace('best', keep)}")
     warnings = json.loads((out / "report.json").read_text())["warnings"]
     assert len(warnings) == count
     for warning in warnings:
@@ -83,6 +82,24 @@ def test_test_data_is_not_hashed_where_nothing_chooses(recipe_of, monkeypatch):
     evaluation = RECIPE[RECIPE.index("[[evaluate]]") :]
     recipe = recipe_of(RECIPE[:start] + evaluation.replace('"start", ', ""))
     assert list(choosing_on_test_data(recipe)) == []
+
+
+@pytest.mark.parametrize(("is_test_data", "count"), [(True, 1), (False, 0)])
+def test_a_run_from_shared_stages_has_the_warnings_of_its_own_evaluations(
+    is_test_data, count, pairs, read_by_gap, recipe_of, plugins, out
+):
+    read_by_gap(pairs)
+    settings = [f"stage.pull.validate={CHOOSING}", 'evaluate.0.at=["end"]']
+    recipes = {
+        True: recipe_of(RECIPE, *settings),
+        False: recipe_of(RECIPE, *settings, "evaluate.0.development=true"),
+    }
+    # The stages are those of a run with other evaluations.
+    train_first_stages(recipes[not is_test_data], 1, out, plugins)
+    go_on(recipes[is_test_data], out, plugins)
+    text = (out / "report.json").read_text()
+    choosing = [w for w in json.loads(text)["warnings"] if "chooses its weights" in w]
+    assert len(choosing) == count
 
 
 def test_training_on_a_copy_of_test_data_is_an_error_before_anything_is_built(

@@ -107,6 +107,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins):
     offer = plugins.origin(toy_plugin.Pull)
     assert (offer.kind, offer.name, offer.release) == ("loss", "pull", "toy 1.0")
     assert plugins.origin(Path) is None
+    assert plugins.origin(plugins.load("recipe table", "dice")).release == "toy 1.0"
 
 
 def test_plugins_and_components_are_listed(installed_toy):
@@ -307,6 +308,13 @@ def test_of_two_that_claim_a_name_a_recipe_chooses_one_with_its_distribution(two
 
     again = load_recipe(put("resolved.toml", resolved_toml(loaded)), plugins=two)
     assert again.stage[0].loss == loaded.stage[0].loss
+
+
+def test_the_resolved_recipe_is_the_same_with_a_needless_distribution(put, plugins):
+    plain = resolved_toml(load_recipe(put("plain.toml", RECIPE), plugins=plugins))
+    qualified = RECIPE.replace('use = "pull"', 'use = "toy:pull"')
+    loaded = load_recipe(put("qualified.toml", qualified), plugins=plugins)
+    assert resolved_toml(loaded) == plain
 
 
 def test_a_name_that_two_claim_is_listed_and_their_other_commands_run(two):

@@ -36,6 +36,7 @@ from sentbed_losses.cosent import CoSENT
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.distill import Distill
 from sentbed_losses.flops import Flops
+from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.margin_mse import MarginMSE
 from sentbed_losses.matryoshka import Matryoshka
@@ -183,6 +184,9 @@ LOSSES: Mapping[str, LossCase] = {
     "cosine-mse": LossCase(CosineMSE(), SCORED),
     "pearson": LossCase(Pearson(), SCORED),
     "margin-mse": LossCase(MarginMSE(), (*NEGATIVES, "score")),
+    "gist": LossCase(
+        Gist(temperature=0.5), ("anchor", "positive", *TEACHERS), TEACHERS
+    ),
     "similarity-kl": LossCase(
         SimilarityKL(temperature=0.5), ("anchor", "positive", *TEACHERS), TEACHERS
     ),

@@ -251,6 +251,9 @@ def _lines_of_keys(text: str) -> dict[KeyPath, int]:
     first_line = 1
     for number, line in enumerate(text.split("\n"), 1):
         statement += line + "\n"
+        if line.rstrip().endswith((",", "[")) and "#" not in line:
+            # A statement goes on after a comma. To parse each line of a long array takes quadratic time.
+            continue
         try:
             data = tomli.loads(statement)
         except tomli.TOMLDecodeError:

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.offers import TABLE, Offer
     from sentbed._registry.registry import Plugins, load_plugins
-    from sentbed._run.batch_sampling import Sampler
     from sentbed._run.encoder_building import head_seed
     from sentbed._run.manifest import MANIFEST
     from sentbed._run.report_json import record_json
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
         run_in,
         train_first_stages,
     )
+    from sentbed._run.trainer_inputs import sampler_of
     from sentbed._run.training_states import (
         CHECKPOINTS,
         STATES,

@@ -58,10 +58,6 @@ class Doubling:
                 self.note("asleep", str(os.getpid()))
                 while not (self.directory / "awake").exists():
                     time.sleep(0.01)
-            case -7:
-                self.note("asleep", str(os.getpid()))
-                while not (self.directory / "awake").exists():
-                    time.sleep(0.01)
             case -8:
                 self.save()
             case -9:

@@ -34,6 +34,7 @@ def examples(put, nltk_data):
         "pairs": {"path": TRIPLETS, **columns},
         "triplets": {"path": TRIPLETS},
         "dropout": {"path": lines},
+        "crop": {"path": lines},
         "delete": {"path": lines},
         "synonyms": {"path": lines},
         "nsp": {"path": lines},

@@ -57,19 +57,33 @@ def know(monkeypatch):
     """Know these collections and no others."""
 
     def patch(*collections):
-        by_name = {collection.name: collection for collection in collections}
+        by_name = {}
+        for collection in collections:
+            by_name[collection.name] = collection
+
         monkeypatch.setattr(collection_files, "collections", lambda plugins: by_name)
 
     return patch
 
 
 def data(*arguments):
-    return CliRunner().invoke(cli.main, ["data", *map(str, arguments)])
+    command = ["data"]
+    for argument in arguments:
+        command.append(str(argument))
+
+    return CliRunner().invoke(cli.main, command)
 
 
 def toy(*files, **more):
     source = "https://example.org/toy"
-    return KnownData("toy", "for tests", ("toy", "old/toy"), files, source, **more)
+    return KnownData(
+        name="toy",
+        summary="for tests",
+        places=("toy", "old/toy"),
+        files=files,
+        source=source,
+        **more,
+    )
 
 
 def write(place, name, content):
@@ -103,22 +117,26 @@ def test_a_file_is_compared_with_what_is_known_of_it(know, place, file, content,
     if state.startswith("sha256"):
         state = f"unknown copy, sha256 {digest(content)}"
 
-    for command in (("list", "--check"), ("where", "toy", "--check")):
-        result = data(*command)
-        assert result.exit_code == 0
-        assert state in result.stdout
+    listed = data("list", "--check")
+    assert listed.exit_code == 0
+    assert state in listed.stdout
+
+    shown = data("where", "toy", "--check")
+    assert shown.exit_code == 0
+    assert state in shown.stdout
 
 
 def test_where_says_where_files_belong_and_how_to_get_them(know, place):
-    know(toy(KnownFile("s.csv"), advice="ask for it", licence="CC0"))
+    file = KnownFile("s.csv")
+    know(toy(file, advice="ask for it", licence="CC0"))
     result = data("where")
     assert f"toy: {place / 'toy'}, missing" in result.stdout
     assert "source: https://example.org/toy (CC0)" in result.stdout
     assert "ask for it" in result.stdout
     refusal = data("get", "toy")
     assert refusal.exit_code == 1
-    missing = "no missing file of `toy` can be downloaded: `s.csv (missing)`; "
-    assert missing in refusal.stderr
+    message = "no missing file of `toy` can be downloaded: `s.csv (missing)`; "
+    assert message in refusal.stderr
 
 
 def test_only_missing_files_are_downloaded(know, server, place):
@@ -126,21 +144,28 @@ def test_only_missing_files_are_downloaded(know, server, place):
     for name in "abc":
         server.files[f"/{name}.txt"] = Served(TEXT)
         url = f"{server.url}/{name}.txt"
-        files.append(
-            KnownFile(f"{name}.txt", rows=20_000, url=url, sha256=(digest(TEXT),))
+        file = KnownFile(
+            f"{name}.txt",
+            rows=20_000,
+            url=url,
+            sha256=(digest(TEXT),),
         )
+        files.append(file)
 
     optional = KnownFile("d.txt", optional=True, url=f"{server.url}/d.txt")
     server.files["/d.txt"] = Served(b"d")
     know(toy(*files, optional))
-    write(place, "toy/a.txt", TEXT.replace(b"1", b"2"))
+    other_copy = TEXT.replace(b"1", b"2")
+    write(place, "toy/a.txt", other_copy)
+
     result = data("get", "toy")
     assert result.exit_code == 0, result.stderr
     assert server.requests == ["/b.txt", "/c.txt", "/d.txt"]
     assert (place / "toy" / "c.txt").read_bytes() == TEXT
     # A file with the right number of rows may be another copy.
     assert "a.txt: unknown copy" in result.stderr
-    assert data("get", "toy").exit_code == 0
+    again = data("get", "toy")
+    assert again.exit_code == 0
     assert len(server.requests) == 3
 
 
@@ -155,7 +180,8 @@ def test_only_missing_files_are_downloaded(know, server, place):
 def test_a_download_that_fails_leaves_nothing(know, server, place, served, message):
     server.files["/a.txt"] = served
     url = f"{server.url}/a.txt"
-    know(toy(KnownFile("a.txt", url=url, sha256=(digest(TEXT),))))
+    file = KnownFile("a.txt", url=url, sha256=(digest(TEXT),))
+    know(toy(file))
     result = data("get", "toy")
     assert result.exit_code == 1
     assert message in result.stderr
@@ -164,7 +190,8 @@ def test_a_download_that_fails_leaves_nothing(know, server, place, served, messa
 
 
 def test_a_wrong_file_is_left_and_named(know, server, place):
-    know(toy(KnownFile("a.txt", rows=2, url=f"{server.url}/a.txt")))
+    file = KnownFile("a.txt", rows=2, url=f"{server.url}/a.txt")
+    know(toy(file))
     write(place, "toy/a.txt", b"mine\n")
     result = data("get", "toy")
     assert result.exit_code == 1
@@ -173,8 +200,10 @@ def test_a_wrong_file_is_left_and_named(know, server, place):
 
 
 def test_an_archive_writes_nothing_outside_of_its_directory(know, server, place):
-    server.files["/all.tar.gz"] = Served(tar_of({"a": b"1", "../../outside": b"2"}))
-    know(toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/all.tar.gz"),)))
+    content = tar_of({"a": b"1", "../../outside": b"2"})
+    server.files["/all.tar.gz"] = Served(content)
+    archive = KnownArchive(f"{server.url}/all.tar.gz")
+    know(toy(KnownFile("a"), archives=(archive,)))
     refusal = data("get", "toy")
     assert "the archive cannot be unpacked" in refusal.stderr
     assert not (place / "outside").exists()

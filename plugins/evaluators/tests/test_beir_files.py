@@ -47,6 +47,7 @@ def test_a_folder_is_read_as_beir_reads_it(write):
     # A negative grade is not relevant; `gone` has a number that no document has.
     assert collection.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
     assert collection.own_documents == [2, -1]
+    assert collection.note.startswith("1 relevant documents are not in the corpus")
 
     protocol = collection.protocol
     assert (
@@ -61,6 +62,7 @@ def test_the_columns_of_the_judgements_go_by_their_names(write):
     judged = "score\tnote\tcorpus-id\tquery-id\r\n1\t\td1\tq1\r\n1\t\td1\tq1\r\n"
     collection = read_beir(folder(write, judged=judged), "test")
     assert (collection.queries, collection.relevant) == (["query 1"], [{0: 1}])
+    assert collection.note == ""
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,10 @@ def test_the_columns_of_the_judgements_go_by_their_names(write):
         (
             {"judged": HEADER + "q1\td1\t0.5\n"},
             r"the score is '0\.5', but grades are whole.*test\.tsv:2$",
+        ),
+        (
+            {"judged": HEADER + "q1\td1\t1\nq1\td1\t2\n"},
+            r"grade 2 for query `q1` here and 1.*test\.tsv:3$",
         ),
         (
             {"judged": HEADER + "q1\tgone\t1\n"},

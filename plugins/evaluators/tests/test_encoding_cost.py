@@ -242,6 +242,10 @@ def test_a_field_out_of_range_is_refused(wrong):
             {"lengths": (16,), "batch_sizes": (1, 8, 8)},
             r"`batch_sizes` is \[1, 8, 8\]; name each number once",
         ),
+        (
+            {"lengths": (16,), "batch_sizes": (8, 9), "sample": 8},
+            "`batch_sizes` has 9, but there are 8 texts",
+        ),
     ],
 )
 def test_wrong_choices_of_texts_are_problems(settings, problem):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError
+from sentbed_evaluators import probe_task
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.probe import Classifier, Outcome
 from sentbed_evaluators.sentglue import SentGLUE
@@ -27,8 +28,10 @@ def table(path, header=True):
 
 
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
-    glue_data, encoder, probed
+    glue_data, encoder, probed, monkeypatch
 ):
+    # The features of pairs are computed in several blocks.
+    monkeypatch.setattr(probe_task, "_BLOCK", 5)
     evaluate(evaluator(glue_data, "CoLA", "RTE"), encoder)
     cola, rte = probed
     rows = table(glue_data / "CoLA" / "train.tsv", header=False)
@@ -118,6 +121,8 @@ def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
         match=r"`RTE`: class \d has \d examples of 15, .* in 10 folds needs 10",
     ):
         evaluate(evaluator(glue_data, "RTE", limit=15), encoder)
+    with pytest.raises(DataError, match=r"no row of `MNLI` to train on has the class"):
+        evaluate(evaluator(glue_data, "MNLI-m", limit=3), encoder)
     assert encoder.calls == []
 
 

@@ -338,6 +338,27 @@ def test_the_gradient_of_two_forward_passes_is_that_of_one(toys, engine, assembl
         torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
+    toys, engine_of, assemble
+):
+    encoder = assemble(on=engine_of(torch.bfloat16))
+    columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
+    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+    shape = encoder.module.backbone.dense.weight.shape
+    for_backward = []
+
+    def save(tensor):
+        if tensor.dtype == torch.bfloat16 and tensor.shape == shape:
+            for_backward.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        trainer.gradients(columns)
+
+    assert len(for_backward) == 2
+    assert len({tensor.data_ptr() for tensor in for_backward}) == 1
+
+
 # several towers, given vectors, labels, state
 
 

@@ -236,6 +236,23 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     assert plain.recipe.prompt is None
 
 
+@pytest.mark.parametrize("default", [None, "document"])
+def test_passage_is_the_document_only_where_there_is_no_document(
+    default, tiny_bert, folder
+):
+    source = folder(
+        tiny_bert / "backbone",
+        pooling("mean"),
+        prompts={"document": "A dog ", "passage": "The bird: "},
+        default_prompt_name=default,
+    )
+    encoder = FromSentenceTransformers().read(source)
+    documents = encoder.for_task(TextTask(side="document")).recipe
+    assert documents.prompt.template == "A dog {text}"
+    (note,) = FromSentenceTransformers().notes(source)
+    assert "`passage`" in note
+
+
 def test_the_other_prompts_are_those_of_queries_documents_and_tasks(tiny_bert, folder):
     prompts = {
         "query": "The bird: ",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 import toy_work
 from sentbed import DataError, RecipeError, RunError, RuntimeUnavailableError
+from sentbed.helpers import usable_cores
 from sentbed.protocols import Executor
 from sentbed.tools import component_of
 from sentbed_jobs.local import Local
@@ -72,11 +75,67 @@ def results(executor, work):
 @pytest.mark.slow
 @needs_ray
 def test_an_address_where_no_cluster_is_says_so(work):
+    handler = signal.getsignal(signal.SIGTERM)
     # There is none yet: the fixture `cluster` has not been asked for.
     with pytest.raises(
         RuntimeUnavailableError, match=r"cannot reach Ray at `auto`.*`ray start"
     ):
         list(Ray(address="auto").run(work, [1]))
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+@pytest.mark.slow
+@needs_ray
+def test_without_an_address_no_cluster_of_this_machine_is_joined(work, monkeypatch):
+    seen = {}
+
+    def init(**options):
+        seen.update(options)
+        raise ConnectionError("not now")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RuntimeUnavailableError, match="Ray at `this machine`: not now"):
+        list(Ray().run(work, [1]))
+    assert (seen["address"], seen["num_cpus"]) == ("local", usable_cores())
+
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    with pytest.raises(RuntimeUnavailableError):
+        list(Ray().run(work, [1]))
+    assert seen["address"] == "10.0.0.1:6379"
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+from sentbed_jobs.ray import Ray
+from toy_work import Doubling
+((_, error),) = Ray().run(Doubling(Path({directory!r})), [-6])
+print(error)
+"""
+
+
+@pytest.mark.slow
+@needs_ray
+def test_a_task_for_which_there_is_no_memory_is_tried_once_more(work):
+    toy = str(Path(toy_work.__file__).parent)
+    code = SCRIPT.format(path=[toy], directory=str(work.directory))
+    # Ray then takes the memory of this machine for full.
+    full = {
+        "RAY_memory_usage_threshold": "0.005",
+        "RAY_memory_monitor_refresh_ms": "100",
+        "PYTHONPATH": os.pathsep.join([toy, *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **full},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "-6: 2 workers died of it" in done.stdout, done.stderr
 
 
 def test_every_task_is_yielded_once_with_its_result(results, work):

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from multiprocessing import connection
 from pathlib import Path
 
 import pytest
 import toy_work
-from sentbed.errors import RuntimeUnavailableError
+from sentbed.errors import DataError, RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 from sentbed_jobs.local import Local
 from toy_work import Doubling, wait_for_sleepers
@@ -53,10 +54,13 @@ def test_workers_share_the_cores_and_are_not_more_than_the_tasks(work):
 def test_each_worker_sees_gpus_of_its_own(work, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     messages = []
-    list(Local(2, gpus=2).run(work, [1, 2, -1], messages.append))
+    results = Local(2, gpus=2).run(work, [-1, -7], messages.append)
+    # The other worker is busy meanwhile.
+    assert next(results) == (-1, -2)
+    (work.directory / "awake").touch()
+    assert list(results) == [(-7, -14)]
     # The worker in the place of the one that died sees what that one saw.
-    assert {seen for *_, seen in work.notes("started")} == {"4,5", "6,7"}
-    assert len(work.notes("started")) == 3
+    assert sorted(seen for *_, seen in work.notes("started")) == ["4,5", "4,5", "6,7"]
     assert messages == ["a worker ended with exit code -9; -1: done again by a new one"]
 
 
@@ -84,6 +88,41 @@ def test_workers_that_do_not_end_are_killed(work, monkeypatch):
     closed_while_busy(work, -9)
     assert work.notes("cleaned") == []
     assert all(gone(int(pid)) for pid, *_ in work.notes("started"))
+
+
+@pytest.mark.slow
+def test_a_second_interruption_does_not_wait_for_workers(work):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    results = Local(3).run(work, [-9, -9, 1])
+    try:
+        next(results)
+        wait_for_sleepers(work, 2)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            results.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - started < 20
+    assert all(gone(int(pid)) for pid, *_ in work.notes("started"))
+
+
+def test_results_that_arrive_together_with_a_failure_are_not_lost(work, monkeypatch):
+    class Together:
+        @staticmethod
+        def wait(waiting):
+            while len(connection.wait(waiting)) < len(waiting):
+                time.sleep(0.01)
+            return waiting
+
+    monkeypatch.setattr("sentbed_jobs.local_processes.connections", Together)
+    results = Local(3).run(work, [-3, 1, 2])
+    assert [next(results), next(results)] == [(1, 2), (2, 4)]
+    with pytest.raises(DataError, match="bad row"):
+        next(results)
 
 
 SCRIPT = """

@@ -12,6 +12,7 @@ from sentbed_losses.angle import Angle
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.distill import Distill
+from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.margin_mse import MarginMSE
 from sentbed_losses.matryoshka import Matryoshka
@@ -35,6 +36,13 @@ class Given(torch.nn.Module):
 
     def get_embedding_dimension(self):
         return WIDTH
+
+
+class Guide(Given):
+    """The same, with the teacher's vectors."""
+
+    def forward(self, features):
+        return {"sentence_embedding": features["guide"]}
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,24 @@ def divergence(library, vectors, inputs):
     return module.compute_loss_from_embeddings(vectors, torch.stack(scores, dim=1))
 
 
+def guided(**options):
+    def loss(library, vectors, inputs):
+        from tokenizers import Tokenizer, models
+        from transformers import PreTrainedTokenizerFast
+
+        model, guide = Given(), Guide()
+        words = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
+        model.tokenizer = guide.tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=words
+        )
+        features = []
+        for name, value in zip(TEXTS, vectors, strict=True):
+            features.append({"vectors": value, "guide": inputs[f"teacher_{name}"]})
+        return library.GISTEmbedLoss(model, guide, **options)(features, None)
+
+    return loss
+
+
 def nested(library, vectors, inputs):
     model = Given()
     inner = library.MultipleNegativesRankingLoss(model, scale=2.0)
@@ -119,6 +145,25 @@ CASES: list[tuple[Any, Theirs, int]] = [
             candidates="row", similarity="dot", temperature=0.7, teacher_temperature=1.5
         ),
         divergence,
+        3,
+    ),
+    (Gist(temperature=0.5), guided(temperature=0.5), 3),
+    (Gist(temperature=0.5, margin=0.2), guided(temperature=0.5, margin=0.2), 3),
+    (
+        Gist(
+            temperature=0.5, margin=0.3, margin_kind="relative", contrast_anchors=False
+        ),
+        guided(
+            temperature=0.5,
+            margin=0.3,
+            margin_strategy="relative",
+            contrast_anchors=False,
+        ),
+        3,
+    ),
+    (
+        Gist(temperature=0.5, contrast_positives=False),
+        guided(temperature=0.5, contrast_positives=False),
         3,
     ),
     (

@@ -62,6 +62,10 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
         {"candidates": "row", "temperature": 0.5, "similarity": "dot"},
     ],
     "margin-mse": [{}, {"similarity": "cosine"}],
+    "gist": [
+        {"temperature": 0.5},
+        {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"},
+    ],
 }
 """Fields of the examples of a loss; its defaults if it is not here."""
 LOSSES = []

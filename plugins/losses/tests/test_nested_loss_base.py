@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import attrs
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import PROGRESS
+from sentbed.protocols import PROGRESS, Loss, LossOutput
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.distill import Distill
 from sentbed_losses.flops import Flops
@@ -205,3 +206,29 @@ def test_the_progress_of_a_stage_reaches_the_losses_that_need_it(draw):
     assert metrics["flops"].item() == inner.build(4)(inputs).loss.item()
     alone = SpreadOut().build(4)(vectors).loss
     assert metrics["spread-out"].item() == alone.item()
+
+
+@attrs.frozen
+class AnyColumns(Loss):
+    """The mean of all its inputs, each of which must be of vectors."""
+
+    name = "any-columns"
+    columns = frozenset({"anchor"})
+
+    def build(self, width):
+        class Mean(torch.nn.Module):
+            def forward(self, inputs):
+                return LossOutput(torch.cat(list(inputs.values())).mean())
+
+        return Mean()
+
+
+def test_a_loss_without_needs_is_given_vectors_alone_beside_one_that_has_needs(draw):
+    vectors = {name: value.float() for name, value in draw().items()}
+    ids = {f"{name}.id": torch.arange(5) for name in vectors}
+    others = Flops(InfoNCE(mask_duplicates=True), query_weight=1.0, warmup=0.5)
+    outer = WeightedSum((others, AnyColumns()))
+    assert outer.needs == {"progress", "text-ids"}
+    output = outer.build(4)({PROGRESS: torch.tensor(0.25), **vectors, **ids})
+    alone = AnyColumns().build(4)(vectors).loss
+    assert output.metrics["any-columns"].item() == alone.item()

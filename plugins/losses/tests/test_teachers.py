@@ -7,6 +7,7 @@ import torch
 from sentbed.errors import RunError
 from sentbed.protocols import StagePlace
 from sentbed_losses.distill import Distill
+from sentbed_losses.gist import Gist
 from sentbed_losses.similarity_kl import SimilarityKL
 
 
@@ -86,7 +87,7 @@ def test_a_student_that_equals_its_teacher_in_a_row_gets_no_nan(distance):
         assert output.loss.item() == pytest.approx((0 + 3 + 4) / 3)
 
 
-@pytest.mark.parametrize("loss", [SimilarityKL(), Distill()])
+@pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
 def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     targets = loss.targets
     assert targets >= {name for name in loss.columns if name.startswith("teacher_")}
@@ -94,3 +95,12 @@ def test_a_teacher_that_the_stage_trains_is_a_misfit(loss):
     problem, *_ = loss.misfits(StagePlace(8))
     assert "takes the column `teacher_anchor` from a teacher" in problem
     assert "in `freeze`" in problem
+
+
+def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all():
+    same = torch.ones(3, 2)
+    vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
+    module = Gist(temperature=0.5).build(3)
+    output = module({**vectors, "teacher_anchor": same, "teacher_positive": same})
+    # cos > t does not hold where both are 1 within rounding: the other rows may stay, the own texts not.
+    assert output.metrics["negatives"].item() <= 6

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, Head
+from sentbed_poolers import embed_filter
 from sentbed_poolers.embed_filter import EmbedFilter
 
 WIDTH, TOKENS = 12, 50
@@ -64,6 +65,12 @@ def test_the_largest_component_of_each_direction_is_positive():
     assert (reduced[np.abs(reduced).argmax(axis=0), np.arange(WIDTH // 2)] > 0).all()
     _, turned = fitted(Embedding(-EMBEDDING))
     np.testing.assert_allclose(turned, reduced, atol=1e-9)
+
+
+def test_blocks_of_the_matrix_change_nothing(monkeypatch):
+    _, whole = fitted()
+    monkeypatch.setattr(embed_filter, "BLOCK", 7)
+    np.testing.assert_allclose(fitted()[1], whole, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,8 @@ def test_of_a_path_the_values_at_and_below_it_are_listed(explained):
         "stage.pull.optimizer.lr = 0.5   # base.toml:19",
         "stage.pull.optimizer.momentum = 0.0   # default",
     ]
+    by_number = list(explanation.listing("stage.0.optimizer"))
+    assert by_number == list(explanation.listing("stage.pull.optimizer"))
 
 
 @pytest.mark.parametrize(

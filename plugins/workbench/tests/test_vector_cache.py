@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import ClassVar
 
 import attrs
@@ -23,9 +25,11 @@ from sentbed.protocols import (
     Texts,
     Validate,
 )
+from sentbed.tools import code_of_package
 from sentbed_common import fingerprint_of
 from sentbed_poolers.template_prompt import Demonstration, TemplatePrompt
 from sentbed_workbench import vector_cache as vectors
+from sentbed_workbench.plugin import vector_store
 from sentbed_workbench.vector_cache import (
     HEADER_SIZE,
     SEGMENT,
@@ -318,6 +322,32 @@ def space_of(encoder):
     return space
 
 
+POOLER = """
+import attrs
+from toy_plugin import Average
+
+@attrs.frozen
+class Edited(Average):
+    name = "edited"
+"""
+
+
+def test_code_that_is_edited_during_a_run_is_that_of_the_beginning(
+    encoder, put, recipe_of, monkeypatch, tmp_path
+):
+    put("edited_pooler/__init__.py", POOLER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pooler = importlib.import_module("edited_pooler").Edited()
+    encoder = altered(encoder, pooler=pooler)
+    recipe = attrs.evolve(recipe_of(), encoders={"encoder": encoder.recipe})
+    vector_store(SimpleNamespace(recipe=recipe), print)
+
+    put("edited_pooler/__init__.py", f"{POOLER}# edited\n")
+    during_the_run = space_of(encoder)
+    code_of_package.cache_clear()  # as in the next run
+    assert space_of(encoder) != during_the_run
+
+
 def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder, store):
     first = value_of(encoder, store)
 
@@ -362,6 +392,33 @@ def test_a_damaged_file_is_encoded_and_written_again(content, store, calls):
     assert len(calls) == 2
     np.testing.assert_array_equal(kept(store, ["a", "b"]), again)
     assert len(calls) == 2
+
+
+def test_vectors_are_read_where_their_last_use_cannot_be_noted(store, monkeypatch):
+    kept(store, ["a"])
+
+    def refuse(path):
+        raise PermissionError(1, "Operation not permitted", path)
+
+    monkeypatch.setattr(vectors.os, "utime", refuse)
+    kept(store, ["a"])
+    assert (store.taken, store.encoded) == (1, 1)
+
+
+def test_what_a_killed_writer_left_is_no_vector_and_goes_like_one(store):
+    kept(store, ["a"])
+    (path,) = segments(store)
+    left = path.with_name(f".{path.name}.0a1b2c3d.tmp")
+    left.write_bytes(path.read_bytes())
+    path.unlink()
+    os.utime(left, (1, 1))
+
+    kept(store, ["a"])
+    assert (store.taken, store.encoded) == (0, 2)
+    same_store = VectorCache(store.root, limit=2 * (HEADER_SIZE + 12))
+    kept(same_store, ["b"])
+    assert not left.exists()
+    assert len(segments(same_store)) == 2
 
 
 @pytest.mark.parametrize("fault", ["full", "a file is there"])

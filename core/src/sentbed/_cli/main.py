@@ -57,7 +57,12 @@ class _Group(click.Group):
             if ctx.resilient_parsing:  # that is, while a shell completes what is typed
                 return None
             ctx.fail(str(error))
-        command: click.Command = offer.load()
+        try:
+            command: click.Command = offer.load()
+        except PluginError:
+            if ctx.resilient_parsing:
+                return None
+            raise
         return command
 
     def format_commands(

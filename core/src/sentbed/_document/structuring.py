@@ -91,12 +91,17 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def faults_of(
-    error: BaseException, cls: type[Any] | None = None
+    error: BaseException,
+    cls: type[Any] | None = None,
+    more_keys: Iterable[str] = (),
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the path and the message of each fault in an error of a converter, which `cls` raised."""
+    """Yield the path and the message of each fault in an error of a converter, which `cls` raised.
+
+    `more_keys` are those of the table around an inline table, which is written into it.
+    """
     if isinstance(error, ForbiddenExtraKeysError):
         unknown = sorted(error.extra_fields)
-        messages = unknown_keys(unknown, list(fields_by_key(error.cl)))
+        messages = unknown_keys(unknown, [*fields_by_key(error.cl), *more_keys])
         for key, message in zip(unknown, messages, strict=True):
             yield (key,), message
     elif isinstance(error, IterableValidationError):
@@ -109,7 +114,7 @@ def faults_of(
             field = attrs.fields_dict(error.cl)[note.name]
             yield from _faults_of_field(field_error, field, error.cl)
         for other in others:
-            yield from faults_of(other, error.cl)
+            yield from faults_of(other, error.cl, more_keys)
     else:
         yield (), _message(error, cls)
 
@@ -122,11 +127,11 @@ def _faults_of_field(
     if isinstance(error, KeyError) and error.args == (key,):
         yield (), f"the required key `{key}` is missing"
         return
+    if field.metadata.get("inline"):
+        yield from faults_of(error, cls, fields_by_key(cls))
+        return
     for path, message in faults_of(error, cls):
-        if field.metadata.get("inline"):
-            yield path, message
-        else:
-            yield (key, *path), message
+        yield (key, *path), message
 
 
 def _message(error: BaseException, cls: type[Any] | None) -> str:
@@ -280,7 +285,7 @@ def _mapping(converter: cattrs.Converter, kind: Any) -> Callable[[Any, Any], Any
 
 
 _QUALIFIED_NAMES: dict[type[Any], str] = {}
-"""Name of each class that a recipe names with its distribution, such as `sentbed-mine:mean`."""
+"""Name, with its distribution, of each class that shares its name with another, such as `sentbed-mine:mean`."""
 
 
 def _component(
@@ -311,8 +316,9 @@ def _component(
         error.add_note(IterableValidationNote("The name", "use", str))
         raise IterableValidationError("While finding it", [error], base) from error
 
-    if ":" in name:
-        _QUALIFIED_NAMES[cls] = str(name)
+    _, _, plain_name = name.rpartition(":")
+    if plain_name not in plugins.names(kind.name):
+        _QUALIFIED_NAMES[cls] = name
     try:
         component: Component = converter.structure(fields, cls)
     except ClassValidationError:

@@ -61,7 +61,7 @@ def check(
 ) -> None:
     """Check a structured recipe, without importing heavy libraries.
 
-    If `check_files` is false, no file is read, and components are not asked what is wrong with them alone.
+    If `check_files` is false, components are not asked what is wrong with them alone.
 
     Raises:
         RecipeError: if the recipe has problems. The error lists all of them.
@@ -116,7 +116,7 @@ def check_components(part: object, document: Document, at: KeyPath = ()) -> None
     for path, message in component_faults(part):
         problems.append(document.problem(message, (*at, *path)))
     if problems:
-        raise RecipeError(problems)
+        raise RecipeError(in_order(problems))
 
 
 def component_faults(part: object) -> Iterator[Fault]:
@@ -330,6 +330,9 @@ def encoders_of_columns(recipe: Recipe, stage: Stage) -> Iterator[Fault]:
     """Yield a fault for each column without its encoder, and each encoder without its column."""
     encoders, texts = (*recipe.trained(stage), *stage.freeze), stage.texts
     if not _encoders_exist(recipe, stage):
+        return
+    if not stage.loss.columns.issubset(stage.data.columns):
+        # Another rule says which columns the data lacks.
         return
     if len(set(encoders)) < len(encoders):
         message = "an encoder is named twice in `train` and `freeze`; name it once"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from sentbed._document.structuring import parts_in
+from sentbed._recipe.component_notes import naming_components
 from sentbed._recipe.data_overlap import choosing_on_test_data
 from sentbed.errors import Problem, SentbedError
 from sentbed.protocols import Component, Recipe
@@ -28,7 +29,8 @@ def remarks_of(recipes: Iterable[Recipe]) -> list[Problem]:
                 continue
             components.append(component)
             try:
-                remarks += component.remarks()
+                with naming_components(recipe):
+                    remarks += component.remarks()
             except SentbedError as error:
                 problems.append(recipe.problem(str(error), path))
         problems += [Problem(remark, level="remark") for remark in remarks]

@@ -112,19 +112,31 @@ def code_of_package(module: str) -> str | None:
 
     If it is in no package, return the hash of its own file, or None if it has none: a class was typed in.
     """
-    own_file = getattr(sys.modules.get(module), "__file__", None)
-    files = [] if own_file is None else [Path(own_file)]
-    with suppress(ValueError):  # `__main__` has no specification
-        spec = find_spec(module.partition(".")[0])
-        if spec is not None and spec.has_location:
-            files = [Path(str(spec.origin))]
-            if spec.submodule_search_locations is not None:
-                files = list(files[0].parent.rglob("*"))
-
-    hashes = []
-    for file in sorted(files):
-        if file.is_file() and "__pycache__" not in file.parts:
-            hashes.append((file.name, sha256(file)))
+    hashes = {}
+    for name, file in _files_of_package(module).items():
+        hashes[name] = sha256(file)
     if not hashes:
         return None
     return key_of(hashes)
+
+
+def _files_of_package(module: str) -> dict[str, Path]:
+    """Return the files of a module's top-level package, by their paths in it; else the module's own file."""
+    spec = None
+    with suppress(ValueError):  # `__main__` has no specification
+        spec = find_spec(module.partition(".")[0])
+
+    if spec is not None and spec.submodule_search_locations is not None:
+        files = {}
+        for directory in spec.submodule_search_locations:
+            for file in sorted(Path(directory).rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    files[file.relative_to(directory).as_posix()] = file
+        return files
+
+    own_file = getattr(sys.modules.get(module), "__file__", None)
+    if spec is not None and spec.has_location:
+        own_file = spec.origin
+    if own_file is None:
+        return {}
+    return {Path(own_file).name: Path(own_file)}

@@ -127,10 +127,12 @@ class Plugins:
         return self.find(kind, name).load()
 
     def origin(self, cls: type[Any]) -> Offer | None:
-        """Return the offer of a component's class, or None if no plugin offers the class."""
+        """Return the offer of the class of a component or a recipe table, or None if no plugin offers it."""
         name = getattr(cls, "name", None)
-        for (_, name_of_offer), offers in self.offers.items():
-            if name_of_offer != name:
+        for (kind, name_of_offer), offers in self.offers.items():
+            # The class of a table does not have its key.
+            is_table = name is None and kind == TABLE
+            if name_of_offer != name and not is_table:
                 continue
             for offer in offers:
                 with suppress(PluginError):
@@ -140,7 +142,7 @@ class Plugins:
 
     def _absence(self, kind: str, name: str) -> str:
         """Return why there is no offer of this kind and name, and what to do."""
-        owner = owner_of(kind, name)
+        owner = owner_of(kind, name.rpartition(":")[2])
         if owner is not None and all(
             plugin.distribution != owner for plugin in self.plugins
         ):

@@ -75,12 +75,13 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 @cache
 def _libraries() -> dict[str, str]:
     """Return the version of each installed distribution, by its name in lower case."""
-    versions = {}
+    versions: dict[str, str] = {}
     for distribution in distributions():
         name = distribution.metadata["Name"]
         # What an interrupted installation has left may have no name.
         if name:
-            versions[name.lower()] = distribution.version
+            # Of two, the first on the path is imported: a library may bring others of its own.
+            versions.setdefault(name.lower(), distribution.version)
     return dict(sorted(versions.items()))
 
 

@@ -342,9 +342,9 @@ def _read_data(context: RunContext, recipe: Recipe) -> None:
     if problems:
         raise RecipeError(problems)
 
-    chosen = choosing_on_test_data(context.recipe, digest)
+    chosen = choosing_on_test_data(recipe, digest)
     for warning in (*untrained_layers(context.recipe), *remarks, *chosen):
-        # A run that goes on has them in its history; that of shared stages lacks those on later evaluations.
+        # A run that goes on from a training state has some of them in its history already.
         if warning not in context.history.warnings:
             context.warn(warning)
 

@@ -33,6 +33,7 @@ def overlap(
     import json
     from pathlib import Path
 
+    from sentbed.errors import RunError
     from sentbed.tools import (
         RESOLVED,
         load_plugins,
@@ -77,6 +78,11 @@ def overlap(
                 if entry.evaluator not in evaluators:
                     evaluators.append(entry.evaluator)
 
+    if not sources:
+        raise RunError(
+            "there are no training texts to search: the recipes have neither `[clean]` nor a stage; name files "
+            "with `--training`"
+        )
     result = Overlap(evaluators, sources)
     rows = []
     for run in finished:

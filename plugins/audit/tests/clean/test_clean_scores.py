@@ -101,3 +101,12 @@ def test_groups_with_too_few_clean_items_are_left_out(items, seen):
 def test_fewer_than_two_clean_items_have_no_score():
     items = Items("mean", np.ones(3))
     assert clean_score(items, np.array([True, True, False])) is None
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
+def test_a_correlation_that_is_undefined_on_clean_items_has_no_number(statistic):
+    predictions = np.array([1.0, 1.0, 1.0, 2.0, 3.0, 4.0])
+    items = Items(statistic, np.arange(6.0), predictions)
+    seen = np.array([False, False, False, True, True, True])
+    assert clean_score(items, seen) is None
+    assert clean_score(items, ~seen) is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         KnownMade,
         read_collections,
     )
-    from sentbed_common.encoder_fingerprint import fingerprint_of
+    from sentbed_common.encoder_fingerprint import fingerprint_of, hash_code
     from sentbed_common.field_docstrings import field_docs
     from sentbed_common.finite_tensors import is_finite_tensor
     from sentbed_common.heavy_imports import import_heavy

@@ -18,6 +18,7 @@ def data_sources() -> Mapping[str, str]:
         "pairs": "sentbed_data.pairs:Pairs",
         "triplets": "sentbed_data.triplets:Triplets",
         "dropout": "sentbed_data.dropout:Dropout",
+        "crop": "sentbed_data.crop:Crop",
         "delete": "sentbed_data.delete:Delete",
         "synonyms": "sentbed_data.synonyms:Synonyms",
         "nsp": "sentbed_data.nsp:Nsp",

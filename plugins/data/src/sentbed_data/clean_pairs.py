@@ -26,8 +26,8 @@ _BLOCK = 1024
 class CleanPairs(DataSource):
     """Pairs of another source, without duplicates, equal texts, and texts of too different lengths.
 
-    A pair is counted for the first rule that leaves it out: equal texts, then numbers of words, then a pair that
-    is the same as an earlier one. The manifest of a run records how many pairs were left out by each rule. Texts
+    A pair is counted for the first rule that leaves it out: equal texts, then `max_ratio`, then a pair that is
+    the same as an earlier one. The manifest of a run records how many pairs were left out by each rule. Texts
     are not copied: a source with `stream = true` remains on disk, and cleaning needs 16 bytes of memory for each
     pair that the rules keep.
     """

@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
@@ -81,6 +81,13 @@ class Mix(DataSource):
                 yield (
                     f"the column `{column}` holds texts in the source `{with_texts[0]}`, and numbers in "
                     "another; mix sources of one kind"
+                )
+
+        for source in self.sources:
+            if isinstance(source, Mix) and source.batches == "single":
+                yield (
+                    'a source of the mix is a mix with `batches = "single"`, which would not be kept; '
+                    "put all sources into one mix"
                 )
 
     def open(self) -> Mixed:
@@ -178,54 +185,69 @@ class Mixed(Dataset):
         key: Sequence[int],
         epoch: int,
     ) -> list[NDArray[np.int64]]:
-        """Return the rows of each batch of an epoch; with `single`, those of the parts in a drawn order."""
-        import numpy as np
-
-        rows = self._mixed_rows(key, epoch)
+        """Return the rows of each batch of an epoch."""
         if not self.single:
-            return cut_into_batches(rows, batch_size)
+            return super().batches(batch_size, key, epoch)
 
-        batches = []
-        for start, stop in pairwise(self._starts):
-            of_part = rows[(rows >= start) & (rows < stop)]
-            batches += cut_into_batches(of_part, batch_size)
+        counts = []
+        remaining = []
+        for number in range(len(self.parts)):
+            rows = self._rows_of_part(number, key, epoch)
+            batches = cut_into_batches(rows, batch_size)
+            counts.append(len(batches))
+            remaining.append(iter(batches))
 
-        order = np.random.default_rng([*key, epoch, _TURNS]).permutation(len(batches))
-        return [batches[number] for number in order]
+        in_order = []
+        for number in self._turns(counts, key, epoch):
+            in_order.append(next(remaining[number]))
+
+        return in_order
 
     def order(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
         """Return the rows of an epoch, mixed. Raises `DataError` if all rows of a batch come from one part."""
+        import numpy as np
+
         if self.single:
             raise DataError(
                 'a mix with `batches = "single"` has no order of rows for `distinct` batches; '
                 'remove `distinct`, or choose `batches = "mixed"`'
             )
 
-        return self._mixed_rows(key, epoch)
-
-    def _mixed_rows(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
-        """Return the rows of an epoch, mixed; each part is shuffled separately."""
-        import numpy as np
-
-        parts = self._turns(key, epoch)
+        sizes = [len(part) for part in self.parts]
+        parts = self._turns(sizes, key, epoch)
         rows = np.empty(len(parts), np.int64)
-        for number, part in enumerate(self.parts):
-            rng = np.random.default_rng([*key, epoch, _PART, number])
-            shuffled = rng.permutation(len(part))
-            rows[parts == number] = shuffled + self._starts[number]
+        for number in range(len(self.parts)):
+            rows[parts == number] = self._rows_of_part(number, key, epoch)
 
         return rows
 
-    def _turns(self, key: Sequence[int], epoch: int) -> NDArray[np.int64]:
-        """Return the number of the part of each row of an epoch.
+    def _rows_of_part(
+        self,
+        number: int,
+        key: Sequence[int],
+        epoch: int,
+    ) -> NDArray[np.int64]:
+        """Return the rows of a part, shuffled."""
+        import numpy as np
 
-        They are drawn in pieces, each from the rows that are left, so that all orders are equally likely.
+        rng = np.random.default_rng([*key, epoch, _PART, number])
+        return rng.permutation(len(self.parts[number])) + self._starts[number]
+
+    def _turns(
+        self,
+        counts: Sequence[int],
+        key: Sequence[int],
+        epoch: int,
+    ) -> NDArray[np.int64]:
+        """Return the number of the part of each turn of an epoch; part i has `counts[i]` turns: rows, or batches.
+
+        They are drawn in pieces, each from the turns that are left, so that all orders are equally likely.
         """
 
         import numpy as np
 
         rng = np.random.default_rng([*key, epoch, _TURNS])
-        left = np.diff(self._starts)
+        left = np.array(counts)
         pieces: list[NDArray[np.int64]] = []
         while left.sum() > 0:
             in_piece = left

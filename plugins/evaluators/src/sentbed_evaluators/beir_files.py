@@ -45,7 +45,8 @@ def read_beir(folder: Path, split: str) -> Collection:
 
     Queries are in the order of the judgements. As in BEIR, a document that is judged relevant but missing from
     the corpus counts as relevant and is never retrieved; and the document with a query's id is left out of that
-    query's results. Unlike in BEIR, a repeated id is an error.
+    query's results. Unlike in BEIR, a repeated id is an error, and so are two different judgements of a document
+    for one query.
 
     Raises:
         DataError: if a file is missing or malformed; with file and line.
@@ -84,6 +85,10 @@ def read_beir(folder: Path, split: str) -> Collection:
         "document_of_same_id": "left out",
         "data": [sha256(corpus), sha256(texts), sha256(judged)],
     }
+    note = ""
+    missing = len(numbers) - len(documents)
+    if missing:
+        note = f"{missing} relevant documents are not in the corpus, and count as not found"
 
     return Collection(
         [queries[query] for query in relevant],
@@ -91,6 +96,7 @@ def read_beir(folder: Path, split: str) -> Collection:
         list(relevant.values()),
         [numbers.get(query, -1) for query in relevant],
         protocol,
+        note,
     )
 
 
@@ -155,6 +161,13 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
             )
 
         grades = judgements.setdefault(query, {})
-        grades[document] = int(grade)
+        earlier = grades.setdefault(document, int(grade))
+        if earlier != grade:
+            raise DataError(
+                f"document `{document}` has grade {grade:g} for query `{query}` here and {earlier} above; "
+                "remove one of the two",
+                path,
+                line,
+            )
 
     return judgements

@@ -1,7 +1,4 @@
-"""Data classes of classifiers: examples, training settings, tasks and fitted weights.
-
-`batched_logistic_regression` (PyTorch) and `logistic_regression` (scikit-learn) both use them.
-"""
+"""Data classes of classifiers: examples, training settings, tasks and fitted weights."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ class Task:
     development: Rows
     """Indices of the development examples on which the classifier is evaluated."""
     penalties: tuple[float, ...]
-    """Penalty of each classifier: the weight decay for `senteval`, C for `logistic`."""
+    """Penalty of each classifier, as weight decay."""
     held_out_permutation: int = 0
     """Length of the permutation by which rows were held out; 0 if no rows were held out. The permutation is drawn
     again before that of the first epoch, since SentEval draws both from one generator."""

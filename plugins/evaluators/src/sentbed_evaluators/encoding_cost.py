@@ -112,6 +112,12 @@ class EncodingCost(Evaluator):
             )
         if self.batch_sizes and not self.lengths:
             yield "`batch_sizes` is for `lengths`; remove it"
+        for size in self.batch_sizes:
+            if size > self.sample:
+                yield (
+                    f"`batch_sizes` has {size}, but there are {self.sample} texts; raise `sample`, or take a "
+                    "smaller size"
+                )
         lists = {"lengths": self.lengths, "batch_sizes": self.batch_sizes}
         for name, values in lists.items():
             if len(set(values)) != len(values):

@@ -61,8 +61,9 @@ class Retrieval(Evaluator):
     recall, MRR and MAP, a document with a grade above 0 is relevant. Queries without a relevant document are left
     out and counted; BEIR keeps such a query, with a score of 0, if it was judged. As in BEIR, a document is its
     title, a space and its text; the document with a query's id is left out of that query's ranking; and a
-    relevant document that is missing from the corpus counts as not retrieved. Repeated ids are an error, and so
-    are judged queries that are missing from `queries.jsonl`.
+    relevant document that is missing from the corpus counts as not retrieved, and is counted in a note. Repeated
+    ids are an error, and so are two grades of a document for one query and judged queries that are missing from
+    `queries.jsonl`.
 
     Search is exact. It ranks by the similarity that the encoder names, with the query as the first text; by
     default by the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A
@@ -317,5 +318,6 @@ class Retrieval(Evaluator):
                 100 * float(values.mean()),
                 protocol,
                 items=Items("mean", values),
+                note=collection.note,
                 degenerate=degenerate,
             )

@@ -22,6 +22,8 @@ class Collection:
     """For each query, the document that is left out of its ranking; -1 for none."""
     protocol: Mapping[str, Any]
     """Description of the data, for the protocol of a score."""
+    note: str = ""
+    """Note for all scores; empty for none."""
 
 
 def of_pairs(

@@ -237,13 +237,15 @@ class SentBench(TaskSuite):
             item_texts[PAPER_NAMES[task.name]] = task.item_texts
 
         built = []
+        probed = [*single]
         for name in self._built_tasks:
             files = find_files(data_directory(self.data_dir), name)
             sets = built_sets(files, self.set_seed, self.limit)
             built.append(sets)
-            pairs = _pair_task(sets)
             texts = []
             if "pair" in self.paradigms:
+                pairs = _pair_task(sets)
+                probed.append(pairs)
                 texts += distinct_texts(pairs.splits.values())
                 item_texts[f"{name}/accuracy"] = pairs.item_texts
             if "contrast" in self.paradigms:
@@ -252,7 +254,7 @@ class SentBench(TaskSuite):
                 item_texts[f"{name}/contrast-accuracy"] = list(sets.triples)
             lists[name] = Texts(list(dict.fromkeys(texts)))
 
-        for task in (*single, *map(_pair_task, built)):
+        for task in probed:
             task.folds(Classifier(self.mode, self.seed))
         return Prepared(
             lists,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from sentbed import FilePath, RunError
+from sentbed import DataError, FilePath, RunError
 from sentbed.protocols import (
     Evaluation,
     Items,
@@ -202,6 +202,11 @@ class SentGLUE(FileSuite):
         rows = LabelledTexts.of(all_rows)
         train, held_out = self._draw(len(rows), is_folded)
         splits = {"train": rows.take(train)}
+        absent = set(range(layout.classes)).difference(splits["train"].labels)
+        if absent:
+            raise DataError(
+                f"no row of `{folder}` to train on has the class {min(absent)}; raise `limit`, or add rows"
+            )
         if not is_folded:
             splits["dev"] = rows.take(held_out)
 

@@ -85,10 +85,10 @@ STORY = ",".join(
 )
 
 
-def question(text, answer=', "answerKey": "A"'):
-    """A line of CommonsenseQA with one choice."""
-    choice = f'{{"label": "A", "text": {text}}}'
-    return f'{{"question": {{"choices": [{choice}], "stem": "q"}}{answer}}}\n'
+def question(text, answer=', "answerKey": "A"', times=1):
+    """A line of CommonsenseQA with one choice, which may be repeated."""
+    choices = ", ".join(times * [f'{{"label": "A", "text": {text}}}'])
+    return f'{{"question": {{"choices": [{choices}], "stem": "q"}}{answer}}}\n'
 
 
 DAMAGED = [
@@ -115,6 +115,7 @@ DAMAGED = [
     ("commonsenseqa", '{"question": "q"}\n', r"no question of CommonsenseQA.*:1$"),
     ("commonsenseqa", question("1"), r"`question`: found 1 .*expected a text.*:1$"),
     ("commonsenseqa", question('"\\ud800"'), r"not valid JSON.*surrogates.*:1$"),
+    ("commonsenseqa", question('"a"', times=2), r"have the same label.*:1$"),
     ("commonsenseqa", question('"a"', ""), r"its answer .*'answerKey'.*:1$"),
 ]
 

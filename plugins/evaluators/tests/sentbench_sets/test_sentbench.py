@@ -49,6 +49,17 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
     assert score.items.x.tolist() == is_right
 
 
+def test_triples_alone_need_no_pairs_for_a_classifier(sentbench_data, encoder):
+    evaluator = SentBench(
+        paradigms=("contrast",),
+        tasks=("ROC",),
+        limit=4,
+        data_dir=str(sentbench_data),
+    )
+    (score,) = evaluate(evaluator, encoder).scores
+    assert score.protocol["test"] == 4
+
+
 def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     sentbench_data, encoder, probed
 ):

@@ -84,8 +84,7 @@ class Cuda(Distributed, Runtime):
                 'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
             )
 
-        # PyTorch has a newer setting for TF32. If it is used, the compiler of PyTorch 2.13 raises, since it
-        # reads this older setting.
+        # PyTorch has a newer setting for TF32, but the fingerprint of an encoder reads this older one.
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         torch.use_deterministic_algorithms(self.deterministic)
 

@@ -34,7 +34,7 @@ SETTINGS = "config_sentence_transformers.json"
 """File with a folder's prompts and its similarity."""
 
 DOCUMENTS = ("document", "passage", "corpus")
-"""Names of a prompt for documents."""
+"""Names of a prompt for documents; of several, sentence-transformers takes the first."""
 
 _PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """Placeholders of a template. In a prompt of sentence-transformers, they are plain text."""
@@ -122,6 +122,8 @@ class FromSentenceTransformers(Importer):
         prompts, default, _ = self._settings(source)
         for name, prompt in prompts.items():
             reason = _why_no_template(prompt)
+            if _is_second_of_documents(name, prompts):
+                reason = "documents have another prompt of the folder"
             if prompt and name != default and reason:
                 yield (
                     f"the prompt `{name}` of `{source}` is left out: {reason}; if it matters, put it before "
@@ -191,7 +193,9 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
         templates = {"query": TEXT, "document": TEXT}
         templates.pop(_key(default), None)
     for name, prompt in prompts.items():
-        if prompt and name != default and not _why_no_template(prompt):
+        if not prompt or name == default or _why_no_template(prompt):
+            continue
+        if not _is_second_of_documents(name, prompts):
             templates[_key(name)] = f"{prompt}{TEXT}"
 
     plugins = load_plugins()
@@ -200,6 +204,12 @@ def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, 
         table = {"template": template}
         task_prompts[key] = component_of(Prompt, table, plugins, "prompt")
     return task_prompts
+
+
+def _is_second_of_documents(name: str, prompts: Mapping[str, Any]) -> bool:
+    """Whether a prompt is one for documents, and the folder has another that comes before it."""
+    of_documents = [key for key in DOCUMENTS if key in prompts]
+    return name in of_documents[1:]
 
 
 def _key(name: str) -> str:

@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 from sentbed.errors import RuntimeUnavailableError
+from sentbed.helpers import usable_cores
 from sentbed.protocols import Start
 
 from sentbed_jobs.lost_task import RETRIES, lost_task
@@ -34,21 +36,28 @@ def connected(address: str | None) -> Iterator[None]:
     # Ray sends no usage statistics, and does not warn about the default of a later version at every start.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # By default, Ray starts a task again without end that its machine has no memory for.
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
+    options: dict[str, Any] = {"address": address or os.environ.get("RAY_ADDRESS")}
+    if not options["address"]:
+        # Without an address, Ray would join any cluster that somebody has started on this machine.
+        options = {
+            "address": "local",
+            "num_cpus": usable_cores(),
+            "include_dashboard": False,
+        }
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(
-            address=address,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RuntimeUnavailableError(
             f"cannot reach Ray at `{address or 'this machine'}`: {_first_line(error)}; start it with "
             "`ray start --head`, or leave the address out to start it on this machine"
         ) from error
     finally:
-        # The handler of Ray ends this process without a word.
-        signal.signal(signal.SIGTERM, handler)
+        # The handler of Ray ends this process without a word. In other threads, Ray sets none.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
     try:
         yield

@@ -26,5 +26,6 @@ def losses() -> Mapping[str, str]:
         "flops": "sentbed_losses.flops:Flops",
         "distill": "sentbed_losses.distill:Distill",
         "similarity-kl": "sentbed_losses.similarity_kl:SimilarityKL",
+        "gist": "sentbed_losses.gist:Gist",
         "margin-mse": "sentbed_losses.margin_mse:MarginMSE",
     }

@@ -29,7 +29,7 @@ class Matryoshka(Nested):
 
     For vectors e and dimensions d with weights w_d, the loss is the sum of w_d * loss(e[:d] / |e[:d]|). The inner
     loss gets cut vectors of length 1, whose dot product is their cosine. Vectors are trained at their full width
-    only if that is one of the dimensions. The vectors of a teacher (`distill`, `similarity-kl`) are not
+    only if that is one of the dimensions. The vectors of a teacher (`gist`, `distill`, `similarity-kl`) are not
     cut.
 
     Each dimension has its own inner loss. So learned weights, such as a temperature, and memories are not shared.

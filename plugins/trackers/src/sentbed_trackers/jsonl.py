@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import attrs
-from attrs.filters import exclude
 from sentbed import hookimpl
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import plain
@@ -88,13 +87,12 @@ class JsonlTracker:
         result: StepResult,
     ) -> None:
         """Log the loss, learning rate, gradient norm and further metrics of a step."""
-        numbers = attrs.asdict(result, filter=exclude("fault"))
         self._write(
             "step_finished",
             stage=stage,
             step=step,
             total_steps=total_steps,
-            **numbers,
+            **attrs.asdict(result),
         )
 
     @hookimpl

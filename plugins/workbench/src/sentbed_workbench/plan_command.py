@@ -90,8 +90,11 @@ def _record(resource_plan: Plan) -> dict[str, dict[str, Any]]:
         }
     for stage in resource_plan.stages:
         record[f"stage {stage.title}"] = attrs.asdict(stage, filter=without_title)
-    if resource_plan.encoding and not resource_plan.stages:
-        record["evaluation"] = {"memory": dict(resource_plan.encoding)}
+    if resource_plan.encoding or resource_plan.problems:
+        record["evaluation"] = {
+            "memory": dict(resource_plan.encoding),
+            "problems": resource_plan.problems,
+        }
     return record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sentbed import hookimpl
-from sentbed.protocols import VectorStore
+from sentbed.protocols import Run, VectorStore
 
 
 @hookimpl
@@ -25,8 +25,11 @@ def commands() -> Mapping[str, str]:
 
 
 @hookimpl
-def vector_store(warn: Callable[[str], None]) -> VectorStore:
+def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore:
     """Return the cache of vectors on this machine."""
+    from sentbed_common import hash_code
+
     from sentbed_workbench.vector_cache import VectorCache
 
+    hash_code(run.recipe)
     return VectorCache(say=warn)

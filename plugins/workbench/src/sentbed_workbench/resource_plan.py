@@ -100,7 +100,9 @@ class Plan:
     """Name of an encoder that could not be built -> reason."""
     stages: tuple[StagePlan, ...]
     encoding: Mapping[str, int]
-    """Memory in bytes of one device during evaluations outside of stages, by part."""
+    """Memory in bytes of one device during the evaluations of a recipe without stages, by part."""
+    problems: tuple[str, ...] = ()
+    """Why that memory is unknown."""
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -117,9 +119,13 @@ def plan(recipe: Recipe) -> Plan:
     for index in range(len(recipe.stage)):
         stages.append(_stage_plan(recipe, index, encoders, device))
     encoding = {}
-    if not unknown:
-        encoding = _encoding_memory(encoders, device)
-    return Plan(device, encoders, unknown, tuple(stages), encoding)
+    problems = []
+    if not stages and not unknown:
+        try:
+            encoding = _encoding_memory(encoders, device)
+        except SentbedError as error:
+            problems.append(str(error))
+    return Plan(device, encoders, unknown, tuple(stages), encoding, tuple(problems))
 
 
 def encoder_plan(recipe: Recipe, name: str) -> EncoderPlan:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.protocols import BuiltBackbone, Recipe
-from sentbed.tools import PromptTokenizer, Sampler
+from sentbed.tools import PromptTokenizer, sampler_of
 
 SAMPLE = 2000
 """Largest number of rows in a sample."""
@@ -52,13 +52,7 @@ def sampled_texts(
     problems: tuple[str, ...] = ()
     try:
         data = stage.data.open()
-        sampler = Sampler(
-            data,
-            stage.columns_used,
-            stage.batch_size,
-            (recipe.run.seed, index),
-            distinct=stage.distinct,
-        )
+        sampler = sampler_of(stage, data, (recipe.run.seed, index))
         numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data)))
         texts = data.rows(numbers.astype(np.int64).tolist())
         for column, name in towers.items():

@@ -76,25 +76,24 @@ class Explanation:
     def listing(self, below: str = "") -> Iterator[str]:
         """Yield a line with value and origin for each path; with `below`, for those at or below this path.
 
+        `below` has stages by name or by number, as `--set` has.
+
         Raises:
             RecipeError: if the recipe has no value there.
         """
-        lines = {}
+        names = []
+        is_chosen = False
         for path, value in self.values():
-            spelling = self.spelled(path)
-            lines[spelling] = f"{spelling} = {written(value)}   # {self.origin(path)}"
-        if not below:
-            yield from lines.values()
-            return
-
-        chosen = [key for key in lines if f"{key}.".startswith(f"{below}.")]
-        if not chosen:
-            message = (
-                f"the recipe has no value at `{below}`.{suggest(below, list(lines))}"
-            )
+            name = self.spelled(path)
+            names.append(name)
+            is_below = f"{name}.".startswith(f"{below}.")
+            is_below_by_number = f"{spelled(path)}.".startswith(f"{below}.")
+            if not below or is_below or is_below_by_number:
+                is_chosen = True
+                yield f"{name} = {written(value)}   # {self.origin(path)}"
+        if not is_chosen:
+            message = f"the recipe has no value at `{below}`.{suggest(below, names)}"
             raise RecipeError([Problem(message)])
-        for key in chosen:
-            yield lines[key]
 
 
 def explain(

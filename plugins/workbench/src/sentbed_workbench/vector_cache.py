@@ -149,10 +149,12 @@ class VectorCache(VectorStore):
         path = self.path(space, digest)
         try:
             vectors: NDArray[np.float32] = np.load(path, allow_pickle=False)
-            # This records the last use, since file systems need not keep access times.
-            os.utime(path)
         except (OSError, ValueError, EOFError):
             return None
+        with suppress(OSError):
+            # This records the last use, since file systems need not keep access times. The file may be another
+            # user's, and another process may have removed it.
+            os.utime(path)
         if vectors.shape != shape or vectors.dtype != np.float32:
             return None
         return vectors
@@ -201,8 +203,11 @@ class VectorCache(VectorStore):
         return max(0, -excess) // 8
 
     def segments(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield each file with vectors, and its `stat` result."""
-        for path in self.root.glob(f"*/*{SEGMENT}"):
+        """Yield each file with vectors, and its `stat` result.
+
+        Files that killed processes left unfinished are among them.
+        """
+        for path in self.root.glob(f"*/*{SEGMENT}*"):
             # Another process may remove the file.
             with suppress(OSError):
                 yield path, path.stat()

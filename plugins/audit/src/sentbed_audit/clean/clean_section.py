@@ -68,5 +68,6 @@ def note(overlap: Overlap) -> str:
         "and punctuation are ignored. An item is seen if any of its texts is; the others are clean. `difference` "
         "is the score on clean items minus the score on all items, with a 95 % confidence interval, paired by "
         "item. Seen items may be easier or harder for other reasons: to say which encoder is better, compare "
-        "scores on clean items. Scores whose items have no known texts are left out."
+        "scores on clean items. There is no number where fewer than two items are clean, or where their "
+        "correlation is undefined. Scores whose items have no known texts are left out."
     )

@@ -72,8 +72,9 @@ class Overlap:
 def clean_score(items: Items, seen: Flags) -> tuple[float, Difference] | None:
     """Return the score on the items that are not `seen`, and its difference from the score on all items.
 
-    It is None if there are fewer than two such items. In a correlation by groups, the only clean item of a group
-    is left out: alone it would count as 0. The difference is paired by item.
+    It is None if there are fewer than two such items, or if their correlation is undefined. In a correlation by
+    groups, the only clean item of a group is left out: alone it would count as 0. The difference is paired by
+    item.
     """
     import numpy as np
     from sentbed_common import item_influences, item_score
@@ -91,6 +92,8 @@ def clean_score(items: Items, seen: Flags) -> tuple[float, Difference] | None:
         if column is not None:
             columns[name] = column[kept]
     clean = attrs.evolve(items, **columns)
+    if _is_undefined(clean):
+        return None
     value = item_score(clean)
 
     # A kept item influences both scores, and the difference by the difference of its influences on them.
@@ -103,3 +106,17 @@ def clean_score(items: Items, seen: Flags) -> tuple[float, Difference] | None:
     variance = float(influences @ influences) * len(influences) / max(degrees, 1)
     sources = {"items": Source(variance, degrees)}
     return value, Difference(value - item_score(items), sources)
+
+
+def _is_undefined(items: Items) -> bool:
+    """Whether the score is a correlation over items that have equal values, in one of their groups."""
+    import numpy as np
+    from sentbed_common import item_groups
+
+    if items.statistic not in ("pearson", "spearman"):
+        return False
+    for group in item_groups(items):
+        for values in group.columns:
+            if np.ptp(values) == 0:
+                return True
+    return False

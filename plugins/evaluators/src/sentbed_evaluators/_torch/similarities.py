@@ -75,7 +75,7 @@ def _similarities(
 
 
 def _longest(texts: Encoded) -> int:
-    """Return the largest number of vectors of a text, at least 1."""
+    """Return the largest number of vectors of a text."""
     if isinstance(texts, list):
         return max(map(len, texts))
     return 1

@@ -65,8 +65,9 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
         entry = json_object(content, path, line)
         try:
             stem = entry["question"]["stem"]
+            choices = entry["question"]["choices"]
             answers = {}
-            for choice in entry["question"]["choices"]:
+            for choice in choices:
                 answers[choice["label"]] = choice["text"]
             right = answers.pop(entry["answerKey"])
         except (KeyError, TypeError) as error:
@@ -77,6 +78,10 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
                 line,
             ) from error
 
+        if 1 + len(answers) != len(choices):
+            raise DataError(
+                "two choices have the same label; repair the line", path, line
+            )
         for text in (stem, right, *answers.values()):
             require_string(text, "question", path, line)
         yield Choice(stem, right, tuple(answers.values()))

@@ -58,8 +58,8 @@ class EncoderModule(nn.Module):
                 "encoding, and a projection is for one width; take `projection` out of the head"
             )
 
-        self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
-        """The class of the built backbone, and the component of the pooler, for messages."""
+        self.pooler_component = pooler
+        """The component of the pooler, for messages."""
         self.output: Output = pooler.output
         """Kind of the result. If it is `tokens`, the module returns `TokenVectors`, otherwise a tensor."""
         self.backbone = backbone.module
@@ -182,9 +182,9 @@ class EncoderModule(nn.Module):
         if self.pooler.training:
             method, width = "trained_width", self.trained_pooled_width
         if pooled.shape[-1] != width:
-            _, pooler = self.owners
+            pooler = full_name(self.pooler_component)
             raise PluginError(
-                f"`{method}` of {full_name(pooler)} returned {width}, its module returned vectors of "
+                f"`{method}` of {pooler} returned {width}, its module returned vectors of "
                 f"{pooled.shape[-1]} numbers"
             )
 
@@ -220,7 +220,7 @@ class EncoderModule(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings that torch prints, and that are part of the fingerprint."""
-        _, pooler = self.owners
+        pooler = self.pooler_component
         return f"{pooler}, dimensions={self.dimensions}, normalize={self.normalize}, bare={self.gives_input}"
 
     def own_weights(self) -> dict[str, Tensor]:

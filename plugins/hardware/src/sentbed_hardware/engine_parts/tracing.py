@@ -42,8 +42,8 @@ def parts_of(backbone: BuiltBackbone, module: EncoderModule) -> str:
     Such a name is "the backbone of sentbed-backbones 1.0 with the pooler `mean`".
     """
     release = release_of(type(backbone).__module__)
-    _, pooler = module.owners
-    return f"the backbone of {release} with the pooler `{pooler.name}`"
+    pooler = module.pooler_component.name
+    return f"the backbone of {release} with the pooler `{pooler}`"
 
 
 def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses._torch.similarity import Products
+from sentbed_losses._torch.similarity import Products, contrast_metrics
 from sentbed_losses._torch.temperature import temperature_module
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.contrastive_base import Contrastive
@@ -101,7 +101,8 @@ class ContrastiveLoss(nn.Module):
             other_direction, _ = self.rank(positive, anchor)
             loss = (loss + other_direction) / 2
 
-        return loss, self.metrics(similarity)
+        counts_negatives = self.settings.counts_negatives
+        return loss, contrast_metrics(similarity, self.temperature(), counts_negatives)
 
     def rank(
         self,
@@ -168,21 +169,6 @@ class ContrastiveLoss(nn.Module):
         equals_query = query.ids[:, None] == candidates.ids
         equals_target = target.ids[:, None] == candidates.ids
         return equals_query | equals_target
-
-    def metrics(self, similarity: Tensor) -> dict[str, Tensor]:
-        """Return the metrics of a batch with these similarities, which are those that `rank` returns."""
-        place = torch.arange(len(similarity), device=similarity.device)
-        is_right = similarity.argmax(dim=1) == place
-        metrics = {"accuracy": is_right.to(torch.float32).mean()}
-        temperature = self.temperature()
-        if isinstance(temperature, Tensor):
-            metrics["temperature"] = temperature.detach()
-        if self.settings.counts_negatives:
-            is_candidate = similarity > -math.inf
-            candidates = is_candidate.to(torch.float32).sum(dim=1)
-            metrics["negatives"] = candidates.mean() - 1
-
-        return metrics
 
 
 class InfoNCELoss(ContrastiveLoss):

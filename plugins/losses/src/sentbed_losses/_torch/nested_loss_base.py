@@ -80,7 +80,11 @@ def _inputs_of(loss: Loss, inputs: Columns) -> dict[str, Tensor]:
     for name, value in inputs.items():
         column = name.removesuffix(".id")
         is_taken = loss.takes is None or column in loss.columns or column in loss.takes
-        if is_taken or name == PROGRESS:
+        if name == PROGRESS:
+            is_taken = "progress" in loss.needs
+        elif name != column:
+            is_taken = is_taken and "text-ids" in loss.needs
+        if is_taken:
             selected[name] = value
 
     return selected

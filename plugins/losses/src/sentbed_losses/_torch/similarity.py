@@ -1,6 +1,8 @@
-"""Cosines and dot products of vectors in fp32."""
+"""Cosines and dot products of vectors in fp32, and metrics that follow from them."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -36,6 +38,31 @@ def scaled(vectors: Tensor, cosine: bool) -> Tensor:
         return unit(vectors)
 
     return vectors.to(torch.float32)
+
+
+def contrast_metrics(
+    similarity: Tensor,
+    temperature: Tensor | float,
+    counts_negatives: bool,
+) -> dict[str, Tensor]:
+    """Return the metrics of a contrastive loss.
+
+    `similarity`, `(n, candidates)`, has the similarity of each anchor with its own positive on the diagonal, and
+    -inf for candidates that are left out. The metric `accuracy` is always returned, `temperature` only if it is a
+    tensor: it is then learned. With `counts_negatives`, `negatives` is the mean number of negatives in a
+    denominator.
+    """
+    place = torch.arange(len(similarity), device=similarity.device)
+    is_right = similarity.argmax(dim=1) == place
+    metrics = {"accuracy": is_right.to(torch.float32).mean()}
+    if isinstance(temperature, Tensor):
+        metrics["temperature"] = temperature.detach()
+    if counts_negatives:
+        is_candidate = similarity > -math.inf
+        candidates = is_candidate.to(torch.float32).sum(dim=1)
+        metrics["negatives"] = candidates.mean() - 1
+
+    return metrics
 
 
 def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
