@@ -28,7 +28,7 @@ from sentbed_report.tables.markdown import to_markdown
 from sentbed_report.tables.table import Table
 from sentbed_report.unique_names import LONGEST, unique_name
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the schema of `results.json`; it is increased if a key changes its meaning or is removed."""
 
 DIRECTORY = "tables"
